@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * weir.h - decide whether the next request, counted under some key, may pass.
+ *
+ *     struct weir *weir;
+ *     weir_limit_id per_user;
+ *     struct weir_decision decision;
+ *
+ *     weir_new(&weir, &(struct weir_options){ .keys = 1000000 });
+ *     weir_limit_add(weir, &(struct weir_limit){ .name = "per-user", .algorithm = WEIR_TOKEN_BUCKET,
+ *                    .rate = { 5, WEIR_SECOND }, .burst = 20 }, &per_user);
+ *
+ *     if (weir_check(weir, per_user, user, user_len, 1, now, &decision) == 0
+ *         && decision.outcome == WEIR_ALLOW)
+ *         serve();
+ *
+ * One limiter holds any number of limits and keys in memory that is reserved at the start and never grows. All
+ * keys live in one table; a decision finds the key's 16-byte cell, computes what the cell becomes and exchanges
+ * it: no lock, no allocation, no system call (the sliding log, which holds a stamp per request, locks its ring).
+ *
+ * Promises, cited by number in tests and manuals:
+ *   G1  In every interval the admitted cost stays within the limit's bound (token bucket: burst + rate * t,
+ *       exactly), for any number of threads and any order of stamps.
+ *   G2  A refused request consumes nothing. Over several limits: a refusal seen at the first look writes
+ *       nothing; a race lost later is undone, never giving back more than was taken.
+ *   G3  Retrying at the instant we name succeeds if nobody else called; one nanosecond earlier fails.
+ *   G4  Keys do not affect each other. Identity is a keyed 64-bit hash: two of N keys share a budget with a
+ *       probability of about N^2 / 2^65 (10^6 keys: 3 in 10^8), which under-admits and never over-admits.
+ *   G5  Memory is bounded by weir_options, and each limit's `when_full` says what happens at the bound.
+ *
+ * Answers are not errors: a call returns 0 when it decided and the decision says which way; a negative code
+ * means that it could not decide, and then nothing was charged and *out is untouched.
+ *
+ * Time is an argument. `now` is your monotonic clock in ns; weir_now() reads a good one. The limiter never
+ * looks at a clock by itself. Stamps may arrive in any order: one older than a stamp already used for the same
+ * key makes the answer stricter and mints nothing. A stamp before weir_options.origin counts as the origin; one
+ * more than ten years after it is answered WEIR_REFUSED, reason WEIR_REASON_TIME. One stamp far in the future makes
+ * every new key start late (decided_at shows it), so do not mix clocks.
+ *
+ * Threads: the calls that decide may run on any number of threads at once. weir_new, weir_free and
+ * weir_limit_add need the caller's exclusion.
+ *
+ * Link with -lweir. Needs libc only. Also compiles as C++.
+ */
+#ifndef WEIR_H
+#define WEIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir_bucket.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WEIR_API __attribute__((visibility("default")))
+#define WEIR_MUST_USE __attribute__((warn_unused_result))
+#else
+#define WEIR_API
+#define WEIR_MUST_USE
+#endif
+
+#define WEIR_VERSION "0.1.0"
+
+/* ---- Bounds -------------------------------------------------------------------------------------------- */
+
+/* Longest key in bytes. */
+#define WEIR_KEY_MAX 4096
+
+/* Most limits that one request may meet: their cells are held on the stack while they are decided together. */
+#define WEIR_ASKS_MAX 64
+
+/* Longest name of a limit in bytes, without the final zero. */
+#define WEIR_NAME_MAX 63
+
+/* Most limits of one limiter: a cell names its limit with 15 bits, and 0 means empty. */
+#define WEIR_LIMITS_MAX 32767
+
+/* Most requests that a sliding log counts, one stamp each. */
+#define WEIR_LOG_MAX 65536
+
+/* ---- Errors -------------------------------------------------------------------------------------------- */
+
+/* X(name, code, sentence). One list, so that code, name and sentence cannot drift apart. */
+#define WEIR_ERRORS(X) \
+    X(MEMORY, -1, "out of memory: ask for fewer keys or log stamps") \
+    X(OPTION, -2, "an option is out of range") \
+    X(MACHINE, -3, "this machine lacks a 16-byte compare-and-swap (x86-64 needs CX16)") \
+    X(ENTROPY, -4, "the system gave no random bytes for the hash secret") \
+    X(LIMIT, -5, "there is no such limit") \
+    X(KEY, -6, "the key is longer than WEIR_KEY_MAX") \
+    X(ASKS, -7, "a request may meet at most WEIR_ASKS_MAX limits: narrow their `when`") \
+    X(NAME, -8, "a limit's name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and starts with a letter or digit") \
+    X(DUPLICATE, -9, "another limit has this name") \
+    X(LIMITS, -10, "more than 32767 limits in one limiter") \
+    X(ALGORITHM, -11, "there is no such algorithm") \
+    X(PERIOD, -12, "the period must be 1 ns to 10 years") \
+    X(RATE, -13, "the rate is too fast to be represented: at most 10^9 per second is always possible") \
+    X(BURST, -14, \
+      "rate and burst together do not fit 62 bits for ten years: lower the burst or shorten the period") \
+    X(COUNT, -15, "the count is too large to be kept exactly in this window: lower it, or use a token bucket") \
+    X(LOG_COUNT, -16, "a sliding log holds at most 65536 requests: lower the count, or use a sliding window") \
+    X(LOG_MEMORY, -17, "the log stamps are used up: raise weir_options.log_stamps (memory: { log-stamps })") \
+    X(ALIGN, -18, "only a fixed window can be aligned") \
+    X(CALENDAR, -19, "a calendar window needs a day, week, month or year") \
+    X(ZONE, -20, "the time zone is not known on this machine: use a name like Europe/Berlin, or UTC") \
+    X(CLOCK, -21, "the clock cannot be read") \
+    X(FILE, -22, "the file cannot be read") \
+    X(CONTRACT, -23, "the contract has errors: see the diagnostics") \
+    X(ATTRIBUTE, -24, "an attribute's name or value is not allowed: see the message") \
+    X(COST, -25, "the cost is not an integer from 0 to 2^63 - 1")
+
+enum weir_error {
+#define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
+    WEIR_ERRORS(WEIR_ERROR_)
+#undef WEIR_ERROR_
+};
+
+/* The name ("WEIR_ERR_KEY") or the sentence of a code; for a number that is no code, a text that says so. */
+WEIR_API const char *weir_error_name(int code);
+WEIR_API const char *weir_error_text(int code);
+
+/* ---- Limits -------------------------------------------------------------------------------------------- */
+
+enum weir_algorithm {
+    WEIR_TOKEN_BUCKET,   /* burst at once, then a steady rate */
+    WEIR_LEAKY_BUCKET,   /* the meter: the same arithmetic under its other name */
+    WEIR_FIXED_WINDOW,   /* `count` per aligned period; 2 * count may pass around an edge */
+    WEIR_SLIDING_WINDOW, /* this period's count and the last one's, weighted by overlap */
+    WEIR_SLIDING_LOG,    /* exactly `count` in any period; one stamp of memory per request */
+    WEIR_ALGORITHM_COUNT
+};
+
+/* Where fixed windows start. */
+enum weir_align {
+    WEIR_ALIGN_EPOCH,         /* multiples of the period since 1970-01-01T00:00Z */
+    WEIR_ALIGN_FIRST_REQUEST, /* at a key's first request, then one period */
+    WEIR_ALIGN_CALENDAR,      /* civil days, weeks (Monday), months or years in a time zone */
+    WEIR_ALIGN_COUNT
+};
+
+enum weir_calendar {
+    WEIR_CALENDAR_DAY,
+    WEIR_CALENDAR_WEEK,
+    WEIR_CALENDAR_MONTH,
+    WEIR_CALENDAR_YEAR,
+    WEIR_CALENDAR_COUNT
+};
+
+/* What a new key gets when its 16 candidate cells are all live. */
+enum weir_when_full {
+    WEIR_FULL_OVERFLOW,    /* all such keys of the limit share one more cell with the limit's rate and burst */
+    WEIR_FULL_CLOSED,      /* WEIR_REFUSED until something dies */
+    WEIR_FULL_EVICT_LEAST, /* takes the cell, of a limit with this policy, that would be full soonest */
+    WEIR_FULL_OPEN,        /* WEIR_UNMETERED: only for limits that are advisory */
+    WEIR_FULL_COUNT
+};
+
+/* `count` per `period` ns. */
+struct weir_quota {
+    uint64_t count;
+    weir_ns period;
+};
+
+/* One limit. Zero is the default of every field but name and rate (and burst, for the buckets). */
+struct weir_limit {
+    const char *name; /* unique in the limiter; borrowed during the call */
+    enum weir_algorithm algorithm;
+    struct weir_quota rate;      /* buckets: what comes back; windows and log: what one period admits.
+                                    count 0 never refills (buckets) or admits nothing. A calendar window reads
+                                    the count alone */
+    uint64_t burst;              /* buckets only: the most at once; 0 answers every request WEIR_NEVER */
+    enum weir_align align;       /* fixed windows only */
+    enum weir_calendar calendar; /* with WEIR_ALIGN_CALENDAR: the length of a window */
+    const char *zone; /* with WEIR_ALIGN_CALENDAR: NULL is UTC; else a name such as "Europe/Berlin" */
+    enum weir_when_full when_full;
+};
+
+/* Names a limit of one limiter: 0, 1, 2, ... in the order they were added. */
+typedef int32_t weir_limit_id;
+#define WEIR_NO_LIMIT (-1)
+
+/* ---- Decisions ----------------------------------------------------------------------------------------- */
+
+/* Why an undecided answer was given, and what answered in its place. */
+enum weir_policy {
+    WEIR_POLICY_NONE,
+    WEIR_POLICY_CLOSED,
+    WEIR_POLICY_OPEN,
+    WEIR_POLICY_LOCAL,
+    WEIR_POLICY_LEASED,
+    WEIR_POLICY_OVERFLOW, /* decided, but by the cell that overflowing keys share */
+    WEIR_POLICY_COUNT
+};
+
+enum weir_reason {
+    WEIR_REASON_NONE,
+    WEIR_REASON_STORE,       /* the shared store did not answer in time */
+    WEIR_REASON_FULL,        /* no cell for a new key */
+    WEIR_REASON_CONTENDED,   /* too many others placed keys, or held the log, at once */
+    WEIR_REASON_TIME,        /* the stamp lies beyond the horizon */
+    WEIR_REASON_ATTRIBUTE,   /* never: an attribute's value is one that no limit accepts (contract) */
+    WEIR_REASON_MISSING_KEY, /* never: the request lacks a key attribute (contract) */
+    WEIR_REASON_COUNT
+};
+
+/*
+ * One answer. All numbers come from the atomic step that decided. After several limits it is the binding one's:
+ * on a refusal the limit that frees last, on an allowance the one with the fewest such requests left.
+ */
+struct weir_decision {
+    enum weir_outcome outcome;
+    enum weir_policy policy;
+    enum weir_reason reason;
+    weir_limit_id limit; /* the limit that bound the answer; WEIR_NO_LIMIT when none did */
+    uint64_t capacity;   /* tokens: burst, or count of the window */
+    uint64_t remaining;  /* whole tokens left after this decision, rounded down */
+    weir_ns decided_at;  /* the stamp the decision holds for: now, or later where now was stale (G1) */
+    weir_ns retry_at;    /* earliest instant at which the same request can pass: decided_at when it passed,
+                            WEIR_NO_TIME where none is known */
+    weir_ns reset_at;    /* when the budget will be whole again; WEIR_NO_TIME where never */
+};
+
+/* The fixed words of an answer, as in JSON, logs and metrics: "allow", "overflow", "full"; NULL for NONE. */
+WEIR_API const char *weir_outcome_name(enum weir_outcome outcome);
+WEIR_API const char *weir_policy_name(enum weir_policy policy);
+WEIR_API const char *weir_reason_name(enum weir_reason reason);
+WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
+
+/* ---- Life cycle ---------------------------------------------------------------------------------------- */
+
+/* Where the limiter's memory comes from. Used by weir_new and weir_limit_add only. */
+struct weir_allocator {
+    void *(*allocate)(void *context, size_t size, size_t alignment); /* zeroed; NULL: out of memory */
+    void (*release)(void *context, void *memory, size_t size);
+    void *context;
+};
+
+/* All zero is a usable limiter. */
+struct weir_options {
+    size_t keys; /* keys that are live at once, at 60 % fill; 0: 65,536. The table is the next power of two */
+    size_t log_stamps; /* stamps of all sliding logs together; 0: 1,048,576 (8 bytes each) */
+    weir_ns origin;    /* the stamp from which the ten years count; 0 suits weir_now() */
+    int64_t
+        wall_offset; /* ns to add to a stamp to get Unix time; with weir_now(): weir_wall_offset(). Read once
+                            for windows aligned to the epoch; kept current by weir_wall_offset_set() for calendars */
+    struct weir_quota new_keys; /* bound on placing new keys, beyond it `when_full` answers; count 0: none */
+    const uint8_t *secret;      /* 16 bytes that key the hash; NULL: drawn from the system. Borrowed */
+    const struct weir_allocator *allocator; /* NULL: the C library's. Copied */
+};
+
+struct weir;
+
+/*
+ * Make a limiter. NULL options mean all zero.
+ * Returns 0, or WEIR_ERR_MEMORY, WEIR_ERR_OPTION (keys above 2^32, a secret-less machine: WEIR_ERR_ENTROPY),
+ * WEIR_ERR_MACHINE. The caller frees it with weir_free(), which accepts NULL, once no call is running.
+ */
+WEIR_API WEIR_MUST_USE int weir_new(struct weir **out, const struct weir_options *options);
+WEIR_API void weir_free(struct weir *weir);
+
+/*
+ * Add a limit. `*out` names it from now on. Refused at once when its numbers cannot be kept exactly: the code's
+ * sentence says which and what to do. Must not run at the same time as any other call on this limiter.
+ * Returns 0, or WEIR_ERR_NAME, _DUPLICATE, _LIMITS, _ALGORITHM, _PERIOD, _RATE, _BURST, _COUNT, _LOG_COUNT,
+ * _LOG_MEMORY, _ALIGN, _CALENDAR, _ZONE, _OPTION (when_full is no policy), _MEMORY.
+ */
+WEIR_API WEIR_MUST_USE int weir_limit_add(struct weir *weir, const struct weir_limit *limit,
+                                          weir_limit_id *out);
+
+/* The limit of a name, or WEIR_NO_LIMIT. The name of a limit, or NULL. Both live as long as the limiter. */
+WEIR_API weir_limit_id weir_limit_find(const struct weir *weir, const char *name);
+WEIR_API const char *weir_limit_name(const struct weir *weir, weir_limit_id limit);
+
+/* ---- Deciding ------------------------------------------------------------------------------------------ */
+
+/*
+ * Decide whether one request may pass now, and charge it if so.
+ *
+ *   limit     from weir_limit_add().
+ *   key, len  identity of the caller, 0..WEIR_KEY_MAX bytes; a zero byte is an ordinary byte. Compared by a
+ *             keyed 64-bit hash (G4 says how often two of N keys meet). Read during the call, not kept.
+ *   cost      tokens this request spends. 0 looks and charges nothing; a cost above the capacity is answered
+ *             WEIR_NEVER.
+ *   now       your monotonic clock in ns. An older reading than one already used for this key makes the answer
+ *             stricter and mints nothing.
+ *   out       written when 0 is returned, untouched otherwise; out->outcome says which way.
+ *
+ * Returns 0               decided
+ *         WEIR_ERR_LIMIT  there is no such limit
+ *         WEIR_ERR_KEY    len is above WEIR_KEY_MAX
+ *
+ * Threads  any number, on one limiter. Lock-free (a sliding log locks its ring for a bounded time); never
+ *          allocates or makes a system call.
+ * Cost     one hash, at most two groups of eight cells, one exchange when uncontended.
+ * Keeps    G1 bound per key, G2 a refusal consumes nothing, G3 exact retry times, G4 keys do not affect each other.
+ * Source   the algorithms of weir_limit.algorithm: GCRA (ITU-T I.371); windows as in docs/algorithms.md.
+ */
+WEIR_API WEIR_MUST_USE int weir_check(struct weir *weir, weir_limit_id limit, const void *key, size_t len,
+                                      uint64_t cost, weir_ns now, struct weir_decision *out);
+
+/* What weir_check() would answer. Writes nothing and creates no cell. */
+WEIR_API WEIR_MUST_USE int weir_peek(struct weir *weir, weir_limit_id limit, const void *key, size_t len,
+                                     uint64_t cost, weir_ns now, struct weir_decision *out);
+
+/* weir_check() at weir_now(): also refreshes the wall offset of calendar windows once a second. */
+WEIR_API WEIR_MUST_USE int weir_check_now(struct weir *weir, weir_limit_id limit, const void *key, size_t len,
+                                          uint64_t cost, struct weir_decision *out);
+
+/* One question of a composite: this cost, of this key, under this limit. */
+struct weir_ask {
+    weir_limit_id limit;
+    const void *key; /* borrowed during the call */
+    size_t key_len;
+    uint64_t cost;
+};
+
+/*
+ * Decide one request under several limits, all or nothing: it passes when every limit lets it, and is charged
+ * to all of them; otherwise it is charged to none (G2).
+ *
+ *   asks, count  1..WEIR_ASKS_MAX of them, in any order; asks for the same limit and key are added up.
+ *   each         NULL, or `count` decisions, one per ask in its order: what that limit by itself answers.
+ *   out          the binding one.
+ *
+ * A concurrent request may be refused because of tokens that are later returned; of conflicting requests at least one
+ * passes. Returns 0, or WEIR_ERR_LIMIT, WEIR_ERR_KEY, WEIR_ERR_ASKS (count is 0 or too large); then nothing
+ * was charged. Threads, Keeps: as weir_check(). Cost: two looks and one exchange per ask.
+ */
+WEIR_API WEIR_MUST_USE int weir_admit(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now,
+                                      struct weir_decision *each, struct weir_decision *out);
+
+/* What weir_admit() would answer; writes nothing. */
+WEIR_API WEIR_MUST_USE int weir_admit_peek(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                           weir_ns now, struct weir_decision *each, struct weir_decision *out);
+
+/*
+ * Decide many requests, each on its own as weir_check() would, in order. Hashes first and touches memory
+ * early, so that a batch over a large table waits for its cache misses together.
+ *
+ *   out  `count` decisions. On an error nothing is decided or charged.
+ */
+WEIR_API WEIR_MUST_USE int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                            weir_ns now, struct weir_decision *out);
+
+/* ---- Clocks -------------------------------------------------------------------------------------------- */
+
+/* A monotonic clock in ns since boot (CLOCK_MONOTONIC). Cost: one vDSO call, about 30 ns. */
+WEIR_API weir_ns weir_now(void);
+
+/* ns to add to weir_now() to get Unix time, as the system's clocks stand now. */
+WEIR_API int64_t weir_wall_offset(void);
+
+/* Tell calendar windows what time it is on the wall: Unix time of a stamp is stamp + offset. A window that has
+   begun is never reopened, whichever way the offset moves. Threads: any. */
+WEIR_API void weir_wall_offset_set(struct weir *weir, int64_t offset);
+
+/* ---- Looking inside ------------------------------------------------------------------------------------ */
+
+/* Counters since weir_new(), and gauges of this moment. Approximate while other threads decide. */
+struct weir_stats {
+    uint64_t cells;           /* in the table */
+    uint64_t cells_live;      /* hold a key whose budget is not whole */
+    uint64_t cells_dead;      /* hold a key that may be forgotten */
+    uint64_t cells_tentative; /* being inserted */
+    uint64_t placements;      /* new keys that got a cell */
+    uint64_t reclaims;        /* cells of dead keys given to other keys */
+    uint64_t evictions;       /* live keys overwritten under WEIR_FULL_EVICT_LEAST */
+    uint64_t overflows;       /* decisions made on an overflow cell */
+    uint64_t contended;       /* decisions given up after too many lost races */
+    uint64_t log_stamps;      /* in the arena */
+    uint64_t log_stamps_free;
+    uint64_t bytes; /* of memory reserved, everything included */
+};
+
+/* Walks the whole table: milliseconds for a million cells. `now` decides what is dead. Threads: any. */
+WEIR_API void weir_stats(struct weir *weir, weir_ns now, struct weir_stats *out);
+
+/* Decisions of one limit that were made on its overflow cell, since weir_new(). */
+WEIR_API uint64_t weir_limit_overflows(const struct weir *weir, weir_limit_id limit);
+
+/*
+ * Turn up to `groups` groups of eight cells' dead keys into empty cells, going round. Never needed for correct
+ * answers; keeps scans short. Threads: any.
+ */
+WEIR_API void weir_sweep(struct weir *weir, weir_ns now, size_t groups);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * weir_contract.h - load an admission contract (weir.yaml) and decide requests described by attributes.
+ *
+ *     struct weir_contract *contract;
+ *     struct weir_diagnostics *diagnostics;
+ *     struct weir_decision decision;
+ *
+ *     if (weir_contract_load(&contract, "weir.yaml", NULL, &diagnostics) != 0) {
+ *         weir_diagnostics_print(diagnostics, stderr, false);
+ *         weir_diagnostics_free(diagnostics);
+ *         exit(2);
+ *     }
+ *     weir_contract_admit(contract, (struct weir_attribute[]){ { "tenant", "acme" }, { "path", "/v1/items" } }, 2,
+ *                         weir_now(), &decision);
+ *
+ * A contract turns what a request is (its attributes: tenant, path, ip, ...) into the limits it meets and the keys
+ * it is counted under, and has them decided all-or-nothing by a limiter of weir.h, which it owns. The language is
+ * described in weir-contract(5).
+ *
+ * Threads: weir_contract_decide, _admit, _validate and _identify may run on any number of threads at once; loading
+ * and freeing need the caller's exclusion. A contract never changes after it was loaded.
+ *
+ * Link with -lweir-contract -lweir. Needs libyaml. Also compiles as C++.
+ */
+#ifndef WEIR_CONTRACT_H
+#define WEIR_CONTRACT_H
+
+#include <stdio.h>
+
+#include "weir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Most attributes of a request, the longest value and the longest name in bytes. */
+#define WEIR_ATTRIBUTES_MAX 32
+#define WEIR_ATTRIBUTE_MAX 1024
+#define WEIR_ATTRIBUTE_NAME_MAX 32
+
+/* Largest contract in bytes, and its deepest nesting. */
+#define WEIR_CONTRACT_BYTES_MAX ((size_t)16 << 20)
+#define WEIR_CONTRACT_DEPTH_MAX 16
+
+struct weir_contract;
+
+/* ---- Diagnostics: what is wrong with a contract, all of it in one run ------------------------------------ */
+
+enum weir_severity { WEIR_SEVERITY_ERROR, WEIR_SEVERITY_WARNING };
+
+struct weir_diagnostic {
+    enum weir_severity severity;
+    unsigned line, column; /* from 1; 0 when the whole file is meant */
+    unsigned width;        /* columns to underline, at least 1 */
+    const char *message;   /* what is wrong, naming thing and value: "burst is missing for 'tenant-requests'" */
+    const char *cure;      /* what to do about it; never NULL */
+    const char *source;    /* the line of text it is about, without its end; NULL when there is none */
+};
+
+struct weir_diagnostics;
+
+WEIR_API size_t weir_diagnostics_count(const struct weir_diagnostics *diagnostics);
+WEIR_API const struct weir_diagnostic *weir_diagnostics_at(const struct weir_diagnostics *diagnostics,
+                                                           size_t index);
+/* Every one as `file:line:column: error: message`, the line, a caret and the cure. */
+WEIR_API void weir_diagnostics_print(const struct weir_diagnostics *diagnostics, FILE *out, bool is_coloured);
+WEIR_API void weir_diagnostics_free(struct weir_diagnostics *diagnostics);
+
+/* ---- Loading --------------------------------------------------------------------------------------------- */
+
+/* What the program decides rather than the contract. All zero suits a program that uses weir_now(). */
+struct weir_contract_options {
+    size_t keys;           /* 0: the contract's memory.keys */
+    weir_ns origin;        /* as weir_options.origin */
+    int64_t wall_offset;   /* as weir_options.wall_offset; 0 with origin 0: weir_wall_offset() */
+    bool has_wall_offset;  /* wall_offset is meant even if it is 0 (virtual time) */
+    const uint8_t *secret; /* as weir_options.secret */
+    const struct weir_allocator *allocator;
+};
+
+/*
+ * Load a contract from a file ("-": standard input), or from text that was read from `name`.
+ *
+ *   out          given; free with weir_contract_free(). Untouched on an error.
+ *   options      NULL means all zero. Borrowed.
+ *   diagnostics  given, or NULL when there is nothing to say; warnings also on success. The pointer may be NULL.
+ *
+ * Returns 0, WEIR_ERR_FILE (errno says why; a diagnostic too), WEIR_ERR_CONTRACT, WEIR_ERR_MEMORY, _ENTROPY, _MACHINE.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_load(struct weir_contract **out, const char *path,
+                                              const struct weir_contract_options *options,
+                                              struct weir_diagnostics **diagnostics);
+WEIR_API WEIR_MUST_USE int weir_contract_parse(struct weir_contract **out, const char *text, size_t len,
+                                               const char *name, const struct weir_contract_options *options,
+                                               struct weir_diagnostics **diagnostics);
+WEIR_API void weir_contract_free(struct weir_contract *contract);
+
+/* ---- Deciding -------------------------------------------------------------------------------------------- */
+
+/* One fact about a request. */
+struct weir_attribute {
+    const char *name;  /* "tenant": [a-z][a-z0-9-]{0,31} */
+    const char *value; /* NULL or empty: absent */
+    size_t len;        /* bytes of value; 0: value is a C string */
+};
+
+struct weir_request {
+    const struct weir_attribute
+        *attributes;        /* in any order, no name twice. `path`, `host` and `ip` are brought into
+                                                their one spelling before they are matched */
+    size_t attribute_count; /* at most WEIR_ATTRIBUTES_MAX */
+    uint64_t cost;          /* of limits that state no cost of their own; 0 looks */
+    bool is_peek;           /* answer, charge nothing */
+};
+
+/* The whole answer: the binding decision, and each limit that the request met, in contract order. */
+struct weir_answer {
+    struct weir_decision decision;
+    size_t count;
+    struct weir_decision each[WEIR_ASKS_MAX];
+};
+
+/*
+ * Decide one request. A request that meets no limit is allowed, with decision.limit WEIR_NO_LIMIT.
+ *
+ * Returns 0, WEIR_ERR_ATTRIBUTE (weir_contract_validate() says which and why), WEIR_ERR_COST, WEIR_ERR_ASKS (meets
+ * more than WEIR_ASKS_MAX limits); on an error nothing was charged and *out is untouched.
+ * Cost: proportional to the request's size and to the limits that match it, not to the limits of the contract.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_decide(const struct weir_contract *contract,
+                                                const struct weir_request *request, weir_ns now,
+                                                struct weir_answer *out);
+
+/* The short form: cost 1, the binding decision only. */
+WEIR_API WEIR_MUST_USE int weir_contract_admit(const struct weir_contract *contract,
+                                               const struct weir_attribute *attributes, size_t count,
+                                               weir_ns now, struct weir_decision *out);
+
+/* What is wrong with a request, without deciding it. */
+struct weir_fault {
+    size_t attribute; /* index into request->attributes; attribute_count when the fault lies elsewhere */
+    char message[160];
+};
+WEIR_API WEIR_MUST_USE int weir_contract_validate(const struct weir_contract *contract,
+                                                  const struct weir_request *request, struct weir_fault *out);
+
+/* The limiter that counts for this contract: its limit ids are the contract's, in contract order. */
+WEIR_API struct weir *weir_contract_limiter(const struct weir_contract *contract);
+
+/* ---- Identity: attributes from an HTTP request, as the contract's `identity` says --------------------------- */
+
+/* Which headers carry the original request (docs: a proxy overwrites those of its door). */
+enum weir_auth_door {
+    WEIR_AUTH,       /* X-Forwarded-Method, -Host, -Uri */
+    WEIR_AUTH_NGINX, /* X-Original-Method, -URI */
+    WEIR_AUTH_ACCEL, /* the same */
+};
+
+/* One field line of a request head; names in any case. Not zero-terminated. */
+struct weir_field {
+    const char *name, *value;
+    size_t name_len, value_len;
+};
+
+/* Who is at the other end of the connection. */
+struct weir_peer {
+    bool is_unix; /* a Unix socket; uid is then its peer's */
+    uint32_t uid;
+    uint8_t address[16];  /* IPv6, or IPv4 mapped into ::ffff:0:0/96; unused for Unix sockets */
+    bool has_credentials; /* presented a known token or client certificate */
+};
+
+struct weir_head {
+    enum weir_auth_door door;
+    struct weir_peer peer;
+    const char *method,
+        *target; /* as sent; `target` begins behind the door's own path: "/rest/of/path?query", or "" */
+    size_t method_len, target_len;
+    const struct weir_field *fields; /* every field line, in order */
+    size_t field_count;
+};
+
+/* What was found. Values point into the head, into `storage` or into the contract, and live as long as the shortest. */
+struct weir_identity {
+    struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
+    size_t count;
+    const char
+        *refused; /* NULL, or the attribute whose value no limit accepts: answer WEIR_NEVER, reason ATTRIBUTE */
+    char storage[4096];
+};
+
+/* Reads attributes. Writes out->refused rather than failing; a refused request is answered by weir_answer_refused(). */
+WEIR_API void weir_contract_identify(const struct weir_contract *contract, const struct weir_head *head,
+                                     struct weir_identity *out);
+
+/* The answer to a request that weir_contract_identify() refused. */
+WEIR_API void weir_answer_refused(weir_ns now, struct weir_answer *out);
+
+/* ---- Looking inside -------------------------------------------------------------------------------------- */
+
+/* A name for this text of the contract: 16 hex digits of its SHA-256. */
+WEIR_API const char *weir_contract_version(const struct weir_contract *contract);
+
+/* One limit as loaded. Strings live as long as the contract. */
+struct weir_contract_limit {
+    const char *name;
+    const char *about; /* NULL when the contract says nothing */
+    const char *json;  /* the limit as one JSON object, every field with its value in force */
+    enum weir_algorithm algorithm;
+    uint64_t capacity; /* burst, or the count of a window */
+    weir_ns window;    /* RateLimit-Policy's w: the window, or the time from empty to full, in ns rounded up;
+                          WEIR_NO_TIME when nothing refills */
+};
+WEIR_API size_t weir_contract_limit_count(const struct weir_contract *contract);
+WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract,
+                                                               weir_limit_id limit);
+
+/* Which reply fields carry the numbers. */
+enum weir_headers { WEIR_HEADERS_TRIO, WEIR_HEADERS_DRAFT, WEIR_HEADERS_X_RATELIMIT, WEIR_HEADERS_NONE };
+
+/* The contract's `server` and `headers`, for the program that serves it. Absent lists have count 0, strings NULL. */
+struct weir_contract_server {
+    const char *const *http; /* addresses as in `weir serve --http` */
+    size_t http_count;
+    const char *admin;
+    const char *tokens; /* path of the tokens file */
+    const uint32_t *uids;
+    size_t uid_count;
+    bool has_uids; /* the list was given; else: own uid and 0 */
+    enum weir_headers headers;
+};
+WEIR_API const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract);
+
+/*
+ * Print each limit in plain English with its worst case in numbers; answers that are defaults are marked.
+ *
+ *   replicas  how many processes hold this contract; 0: as it says itself, or 1.
+ *   is_json   one JSON object instead.
+ *   request   NULL; or also which limits this request meets, and why the others do not apply.
+ */
+struct weir_explain_options {
+    unsigned replicas;
+    bool is_json;
+    const struct weir_request *request;
+};
+WEIR_API WEIR_MUST_USE int weir_contract_explain(const struct weir_contract *contract,
+                                                 const struct weir_explain_options *options, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

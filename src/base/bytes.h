@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * bytes.h - a run of bytes with a length, and the few things done to it everywhere.
+ *
+ * A slice borrows: it is valid as long as what it points into. A zero byte is an ordinary byte.
+ */
+#ifndef WEIR_BASE_BYTES_H
+#define WEIR_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct slice {
+    const char *at;
+    size_t len;
+};
+
+/* A slice of a string literal, and of a C string. */
+#define SLICE(literal) ((struct slice){ "" literal, sizeof(literal) - 1 })
+
+static inline struct slice slice_of(const char *text)
+{
+    return (struct slice){ text, text == NULL ? 0 : strlen(text) };
+}
+
+static inline bool slice_equals(struct slice x, struct slice y)
+{
+    return x.len == y.len && (x.len == 0 || memcmp(x.at, y.at, x.len) == 0);
+}
+
+/* The same, and ASCII letters in any case. */
+bool slice_equals_fold(struct slice x, struct slice y);
+
+static inline char ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+/* Whether x and y hold the same bytes, in a time that depends on their lengths only. */
+bool bytes_equal_constant_time(const void *x, const void *y, size_t len);
+
+/* Parse a plain decimal integer, `0|[1-9][0-9]*`, up to `max`; false when it is not one or larger. */
+bool slice_to_u64(struct slice text, uint64_t max, uint64_t *out);
+
+/* Least 64-bit little-endian load, any alignment. */
+static inline uint64_t load_le64(const void *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap64(value);
+#endif
+    return value;
+}
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * shape.h - one size of one limit: everything that turns a state word into a decision.
+ *
+ * Idea: a shape is immutable and a state is one 64-bit word (bit 63 always 0), so a decision is a pure function
+ * of (shape, word, stamp, cost). Word 0 is every algorithm's "never used": an absent key and a dead one are the
+ * same state. A cell names its shape by number, so it can always be decoded.
+ *
+ * Stamps here are ns since the limiter's origin, 0 .. WEIR_HORIZON. Keeps G1 (P1, P6, P15-P17), G3 (P7, P18), P20.
+ *
+ * Elsewhere: where words live and threads (store/), names and keys (admit.c), the sliding log's stamps, which do
+ * not fit a word (store/log.c; log.h here holds their arithmetic).
+ */
+#ifndef WEIR_LIMIT_SHAPE_H
+#define WEIR_LIMIT_SHAPE_H
+
+#include "weir.h"
+
+struct calendar;
+
+/* Windows with an index: fixed (epoch or calendar) and sliding. Word: [0][index][counts]. */
+struct window {
+    weir_ns period; /* ns; 0 for calendars */
+    weir_ns phase;  /* Unix time of the origin modulo the period: windows start at phase + stamp = k * period */
+    unsigned count_bits;       /* of each count */
+    struct calendar *calendar; /* NULL: windows of one period */
+};
+
+/* A window that begins at a key's first request. Word: [0][start][count], start in units of 2^unit_bits ns. */
+struct first_window {
+    weir_ns period;
+    unsigned count_bits, unit_bits;
+};
+
+struct shape {
+    enum weir_algorithm algorithm;
+    enum weir_align align;
+    enum weir_when_full when_full;
+    weir_limit_id limit;
+    uint16_t number;   /* 1 .. 32767, its name in the tag word of a cell */
+    uint64_t capacity; /* burst, or the count of one window */
+    union {
+        weir_rate rate;            /* token and leaky bucket */
+        struct window window;      /* fixed window by epoch or calendar, sliding window */
+        struct first_window first; /* fixed window by first request */
+        weir_ns period;            /* sliding log */
+    };
+};
+
+/* A decision as the arithmetic sees it. */
+struct step {
+    enum weir_outcome outcome; /* ALLOW, DENY, NEVER; REFUSED: the stamp is beyond the horizon */
+    uint64_t word;             /* after the decision; equal to the word given where nothing was charged */
+    weir_ns at;                /* the stamp it holds for: the one given, or later where that was stale */
+};
+
+/* The numbers of a report; instants as stamps, WEIR_NO_TIME for never. */
+struct report {
+    uint64_t remaining;
+    weir_ns retry_at, reset_at;
+};
+
+/*
+ * How long a dead word is kept. A thread may decide with a stamp this much older than another's before floor_ns
+ * has to make it stricter (algorithms 3.5).
+ */
+#define SHAPE_GRACE_NS WEIR_SECOND
+
+/*
+ * Make the shape of a limit. `wall_at_origin` is Unix time in ns at stamp 0. Leaves number and limit to the
+ * caller; a calendar is allocated by `allocator` and belongs to the shape until shape_deinit().
+ * Returns 0 or the code of weir_limit_add() that says what does not fit.
+ */
+int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall_at_origin,
+               const struct weir_allocator *allocator);
+void shape_deinit(struct shape *shape, const struct weir_allocator *allocator);
+
+/* Decide: pure but for calendars, whose current window is a published word. Not for sliding logs. */
+struct step shape_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
+
+/* Numbers of a step, for the cost that was asked. Cost 0 asks for one. Not for sliding logs. */
+struct report shape_report(const struct shape *shape, const struct step *step, uint64_t cost);
+
+/* Whether the word says nothing any more, with SHAPE_GRACE_NS to spare, so that its cell may be forgotten. Not for logs. */
+bool shape_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
+
+/*
+ * Give back `cost` that was charged at stamp `charged_at` (step.at) and seen to be unwanted at `now`: strictly,
+ * so never more than was taken and never what refill has already replaced (P12). Windows: only in the window it
+ * was charged to. Returns the new word. Not for logs.
+ */
+uint64_t shape_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now, uint64_t cost);
+
+#endif
