@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * answer.h - decisions as bytes: JSON, problem documents, reply fields, whole HTTP responses.
+ *
+ * Idea: the words and numbers that clients read are made in one place, so that every door, the library's JSON and
+ * `weir check --json` say the same. Numbers are written from integers; published waits are rounded up, remaining
+ * tokens down, so nobody is told to come too early or promised what is not there.
+ *
+ *   instants  become lengths from `now`, the stamp the decision was asked at. A decision that holds for a later
+ *             stamp (decided_at: `now` was stale) therefore names the longer wait that is really ahead.
+ *   null      where nothing is known or finite: no limit, an undecided limit's remaining, a budget that never
+ *             refills, the retry time of `never`.
+ *   retry_after  0 only for `allow`.
+ *
+ * Elsewhere: statuses of faulty requests (http1.c, check.c), routes (net/).
+ */
+#ifndef WEIR_WIRE_ANSWER_H
+#define WEIR_WIRE_ANSWER_H
+
+#include "base/bytes.h"
+#include "weir_contract.h"
+#include "wire/text.h"
+
+/* A decision's JSON, one item of a batch with its comma, a problem document: never longer. */
+#define ANSWER_JSON_MAX ((size_t)24 << 10)
+
+/* Any response that answer_decision() or answer_error() writes. */
+#define ANSWER_MAX ((size_t)48 << 10)
+
+enum answer_door { ANSWER_CHECK, ANSWER_AUTH, ANSWER_AUTH_NGINX, ANSWER_AUTH_ACCEL };
+
+/* What stays the same from reply to reply of one contract. */
+struct answer_contract {
+    const struct weir_contract *contract;
+    enum weir_headers headers;
+};
+
+/* How one HTTP reply is sent. */
+struct answer_manner {
+    struct slice date; /* text_http_date() of now, made once a second; empty: no Date */
+    unsigned minor;    /* the request's version */
+    bool keeps_alive;
+    bool is_head; /* HEAD: the fields of the reply without its body */
+};
+
+/* 200 for what passes; 429 for deny and never, 503 for refused; 403 for any refusal at the nginx door. */
+unsigned answer_status(enum weir_outcome outcome, enum answer_door door);
+
+/* "Too Many Requests"; "Unknown" for a status that weir never sends. */
+const char *answer_reason(unsigned status);
+
+/* ---- JSON ------------------------------------------------------------------------------------------------ */
+
+/* The decision as one object, on one line, without a line end: also what `weir check --json` prints. */
+void answer_json(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
+                 weir_ns now);
+
+/*
+ * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with `status`
+ * in front. Before each item see that ANSWER_JSON_MAX bytes are free.
+ */
+void answer_batch_open(struct text *out);
+void answer_batch_item(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
+                       weir_ns now, bool is_first);
+void answer_batch_close(struct text *out);
+
+/* The problem document (RFC 9457) of a refusal that is sent with `status`; ends in a line end. */
+void answer_problem_json(struct text *out, const struct weir_contract *contract,
+                         const struct weir_answer *answer, weir_ns now, unsigned status);
+
+/* The problem document of a faulty request; `field` may be empty. Ends in a line end. */
+void answer_error_json(struct text *out, unsigned status, const char *detail, struct slice field);
+
+/* ---- HTTP ------------------------------------------------------------------------------------------------ */
+
+/*
+ * Retry-After, the RateLimit fields of every form, Weir-Degraded; Cache-Control on a refusal. Field lines with
+ * their line ends.
+ */
+void answer_fields(struct text *out, const struct answer_contract *shape, const struct weir_answer *answer,
+                   weir_ns now);
+
+/*
+ * A whole response to one decision: check bodies for ANSWER_CHECK, no body where an auth door allows, a problem
+ * document on a refusal. `is_always_200` is `?status=200`: the plain decision, whatever it is.
+ */
+void answer_decision(struct text *out, const struct answer_contract *shape, const struct answer_manner *manner,
+                     enum answer_door door, bool is_always_200, const struct weir_answer *answer, weir_ns now);
+
+/* A whole response to a faulty request. `extra`: further field lines with their line ends ("Allow: GET\r\n"), or empty. */
+void answer_error(struct text *out, const struct answer_manner *manner, unsigned status, const char *detail,
+                  struct slice field, struct slice extra);
+
+/*
+ * Any other response: status line, Content-Type (empty: none), `extra` lines, Content-Length, Connection, the empty
+ * line; then the body unless manner->is_head. A body that is elsewhere is announced by answer_head() alone.
+ */
+void answer_head(struct text *out, const struct answer_manner *manner, unsigned status,
+                 struct slice content_type, struct slice extra, uint64_t body_len);
+void answer_body(struct text *out, const struct answer_manner *manner, unsigned status,
+                 struct slice content_type, struct slice extra, struct slice body);
+
+#define ANSWER_TYPE_JSON SLICE("application/json")
+#define ANSWER_TYPE_PROBLEM SLICE("application/problem+json")
+
+/* Sent before the body of a request that expects it. */
+#define ANSWER_CONTINUE SLICE("HTTP/1.1 100 Continue\r\n\r\n")
+
+#endif
