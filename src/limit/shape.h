@@ -75,6 +75,9 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
                const struct weir_allocator *allocator);
 void shape_deinit(struct shape *shape, const struct weir_allocator *allocator);
 
+/* The wall moved: Unix time in ns at stamp 0. Calendars follow it, everything else keeps what it read at the start. */
+void shape_wall_set(struct shape *shape, int64_t wall_at_origin);
+
 /* Decide: pure but for calendars, whose current window is a published word. Not for sliding logs. */
 struct step shape_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
 

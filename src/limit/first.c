@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * first.c - a fixed window that begins at a key's first request.
+ *
+ * Word: [0][start][count]. Start is kept in the smallest power of two of ns that the horizon allows beside the
+ * count, rounded up: a window begins up to one unit after its first request, which counts in it all the same. Count
+ * 0 is "no window", the same as never used.
+ */
+#include "limit/window.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+int first_pack(struct shape *shape)
+{
+    struct first_window *window = &shape->first;
+    unsigned count_bits = 1;
+    while (count_bits < 62 && shape->capacity >> count_bits != 0)
+        count_bits++;
+    unsigned start_bits = 63 - count_bits, unit_bits = 0;
+    while ((u128)1 << (start_bits + unit_bits) < (u128)2 * WEIR_HORIZON)
+        unit_bits++;
+    window->count_bits = count_bits;
+    window->unit_bits = unit_bits;
+    /* A start that is rounded by more than a thousandth of the period would be another contract. */
+    return UINT64_C(1) << unit_bits <= 1 + window->period / 1000 ? 0 : WEIR_ERR_COUNT;
+}
+
+struct seen {
+    uint64_t count;
+    weir_ns start, at;
+};
+
+/* A window that is over, or none, counts 0 and would begin at `now`, rounded up. */
+static struct seen first_read(const struct first_window *window, uint64_t word, weir_ns now)
+{
+    uint64_t count = word & ((UINT64_C(1) << window->count_bits) - 1);
+    weir_ns start = word >> window->count_bits << window->unit_bits;
+    if (count == 0 || now >= start + window->period) {
+        weir_ns unit = UINT64_C(1) << window->unit_bits;
+        start = (now + unit - 1) & ~(unit - 1);
+        count = 0;
+    }
+    return (struct seen){ count, start, now > start ? now : start };
+}
+
+struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
+{
+    const struct first_window *window = &shape->first;
+    struct seen seen = first_read(window, word, now);
+    weir_ns looked_at = seen.count == 0 ? now : seen.at;
+    if (cost > shape->capacity)
+        return (struct step){ WEIR_NEVER, word, looked_at };
+    if (cost == 0)
+        return (struct step){ WEIR_ALLOW, word, looked_at };
+    if (seen.count > shape->capacity - cost)
+        return (struct step){ WEIR_DENY, word, seen.at };
+    uint64_t next = seen.start >> window->unit_bits << window->count_bits | (seen.count + cost);
+    return (struct step){ WEIR_ALLOW, next, seen.at };
+}
+
+struct report first_report(const struct shape *shape, const struct step *step, uint64_t cost)
+{
+    struct seen seen = first_read(&shape->first, step->word, step->at);
+    uint64_t left = seen.count < shape->capacity ? shape->capacity - seen.count : 0;
+    uint64_t wanted = cost == 0 ? 1 : cost;
+    bool passes = step->outcome == WEIR_ALLOW && (cost > 0 || left >= wanted);
+    weir_ns end = seen.start + shape->first.period;
+    return (struct report){ left,
+                            passes                     ? step->at
+                            : wanted > shape->capacity ? WEIR_NO_TIME
+                                                       : end,
+                            seen.count == 0 ? step->at : end };
+}
+
+uint64_t first_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost)
+{
+    const struct first_window *window = &shape->first;
+    uint64_t count = word & ((UINT64_C(1) << window->count_bits) - 1);
+    weir_ns start = word >> window->count_bits << window->unit_bits;
+    if (charged_at < start || charged_at - start >= window->period)
+        return word;
+    return word - (cost < count ? cost : count);
+}
+
+bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    const struct first_window *window = &shape->first;
+    uint64_t count = word & ((UINT64_C(1) << window->count_bits) - 1);
+    weir_ns start = word >> window->count_bits << window->unit_bits;
+    return count == 0 || start + window->period + SHAPE_GRACE_NS <= now;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * window.c - fixed windows and the sliding-window counter.
+ *
+ * Both keep the number of the window they last counted in. A stamp from an earlier window than the stored one is
+ * stale: it is counted in the stored window, from its beginning (the effective stamp, step.at), so time going back
+ * reopens nothing.
+ *
+ * P15: a fixed window admits at most its count per window, 2 * count around an edge. P17: the sliding counter's
+ * decision is the integer inequality (cur + c) * P + prev * (P - e) <= L * P, exactly; at most
+ * L + floor(L * (d - 1) / P) in d ns.
+ */
+#include "limit/window.h"
+
+#include "limit/calendar.h"
+
+__extension__ typedef unsigned __int128 u128;
+
+static uint64_t low_bits(unsigned bits)
+{
+    return (UINT64_C(1) << bits) - 1;
+}
+
+int window_pack(struct shape *shape)
+{
+    struct window *window = &shape->window;
+    unsigned index_bits = CALENDAR_INDEX_BITS;
+    if (window->calendar == NULL)
+        for (index_bits = 1; (u128)window->period << index_bits < (u128)2 * WEIR_HORIZON; index_bits++)
+            ;
+    unsigned counts = shape->algorithm == WEIR_SLIDING_WINDOW ? 2 : 1;
+    if (index_bits + counts > 63)
+        return WEIR_ERR_COUNT;
+    window->count_bits = (63 - index_bits) / counts;
+    return shape->capacity <= low_bits(window->count_bits) ? 0 : WEIR_ERR_COUNT;
+}
+
+static struct position locate(const struct window *window, weir_ns now)
+{
+    if (window->calendar != NULL)
+        return calendar_locate(window->calendar, now);
+    uint64_t index = (now + window->phase) / window->period;
+    return (struct position){ index, (index + 1) * window->period - window->phase };
+}
+
+static weir_ns start_of(const struct window *window, uint64_t index)
+{
+    if (window->calendar != NULL)
+        return calendar_start(window->calendar, index);
+    weir_ns start = index * window->period;
+    return start > window->phase ? start - window->phase : 0;
+}
+
+/* ---- Fixed windows ---------------------------------------------------------------------------------------- */
+
+struct fixed {
+    uint64_t index, count;
+    weir_ns at;  /* the effective stamp */
+    weir_ns end; /* of the window */
+};
+
+/* What a word means at a stamp: the counts of the window that the stamp falls into, or of the stored one if later. */
+static struct fixed fixed_read(const struct window *window, uint64_t word, weir_ns now)
+{
+    struct position here = locate(window, now);
+    uint64_t index = word >> window->count_bits;
+    uint64_t count = word & low_bits(window->count_bits);
+
+    if (index > here.index) {
+        weir_ns start = start_of(window, index);
+        weir_ns end = start_of(window, index + 1);
+        return (struct fixed){ index, count, now > start ? now : start, end };
+    }
+    return (struct fixed){ here.index, index == here.index ? count : 0, now, here.end };
+}
+
+struct step fixed_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
+{
+    struct fixed seen = fixed_read(&shape->window, word, now);
+    if (cost > shape->capacity)
+        return (struct step){ WEIR_NEVER, word, seen.at };
+    if (cost == 0)
+        return (struct step){ WEIR_ALLOW, word, seen.at };
+    if (seen.count > shape->capacity - cost)
+        return (struct step){ WEIR_DENY, word, seen.at };
+    return (struct step){ WEIR_ALLOW, seen.index << shape->window.count_bits | (seen.count + cost), seen.at };
+}
+
+struct report fixed_report(const struct shape *shape, const struct step *step, uint64_t cost)
+{
+    struct fixed seen = fixed_read(&shape->window, step->word, step->at);
+    uint64_t left = seen.count < shape->capacity ? shape->capacity - seen.count : 0;
+    uint64_t wanted = cost == 0 ? 1 : cost;
+    bool passes = step->outcome == WEIR_ALLOW && (cost > 0 || left >= wanted);
+    return (struct report){ left,
+                            passes                     ? step->at
+                            : wanted > shape->capacity ? WEIR_NO_TIME
+                                                       : seen.end,
+                            seen.count == 0 ? step->at : seen.end };
+}
+
+uint64_t fixed_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost)
+{
+    unsigned bits = shape->window.count_bits;
+    uint64_t count = word & low_bits(bits);
+    if (word >> bits != locate(&shape->window, charged_at).index)
+        return word;
+    return word - (cost < count ? cost : count);
+}
+
+/* ---- The sliding-window counter ---------------------------------------------------------------------------- */
+
+struct sliding {
+    uint64_t index, previous, current;
+    uint64_t elapsed; /* ns of the current window */
+    weir_ns at;
+};
+
+static struct sliding sliding_read(const struct window *window, uint64_t word, weir_ns now)
+{
+    unsigned bits = window->count_bits;
+    struct sliding seen = { word >> (2 * bits), word >> bits & low_bits(bits), word & low_bits(bits), 0, now };
+    uint64_t index = (now + window->phase) / window->period;
+
+    if (index < seen.index) {
+        seen.at = start_of(window, seen.index);
+        return seen;
+    }
+    if (index > seen.index) {
+        seen.previous = index == seen.index + 1 ? seen.current : 0;
+        seen.current = 0;
+        seen.index = index;
+    }
+    seen.elapsed = now + window->phase - index * window->period;
+    return seen;
+}
+
+/* The weighted count, times the period. */
+static u128 sliding_level(const struct window *window, const struct sliding *seen)
+{
+    return (u128)seen->current * window->period + (u128)seen->previous * (window->period - seen->elapsed);
+}
+
+struct step sliding_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
+{
+    const struct window *window = &shape->window;
+    struct sliding seen = sliding_read(window, word, now);
+    if (cost > shape->capacity)
+        return (struct step){ WEIR_NEVER, word, seen.at };
+    if (cost == 0)
+        return (struct step){ WEIR_ALLOW, word, seen.at };
+    if (sliding_level(window, &seen) + (u128)cost * window->period > (u128)shape->capacity * window->period)
+        return (struct step){ WEIR_DENY, word, seen.at };
+
+    unsigned bits = window->count_bits;
+    uint64_t next = seen.index << (2 * bits) | seen.previous << bits | (seen.current + cost);
+    return (struct step){ WEIR_ALLOW, next, seen.at };
+}
+
+/* Elapsed ns of a window from which `room` more requests than it counts fit beside `weighted` fading ones. */
+static uint64_t fades_at(weir_ns period, uint64_t room, uint64_t weighted)
+{
+    if (weighted == 0)
+        return 0;
+    u128 may_overlap = (u128)room * period / weighted;
+    return may_overlap >= period ? 0 : period - (uint64_t)may_overlap;
+}
+
+/*
+ * The first instant at which `cost` passes if nobody else calls (P18). Within this window `current` stays and
+ * `previous` fades; in the next one `current` fades.
+ */
+static weir_ns sliding_retry_at(const struct shape *shape, const struct sliding *seen, uint64_t cost)
+{
+    weir_ns period = shape->window.period;
+    uint64_t window = seen->index, elapsed;
+    if (cost > shape->capacity)
+        return WEIR_NO_TIME;
+    if (seen->current + cost <= shape->capacity) {
+        elapsed = fades_at(period, shape->capacity - seen->current - cost, seen->previous);
+    } else {
+        window += 1;
+        elapsed = fades_at(period, shape->capacity - cost, seen->current);
+    }
+    u128 instant = (u128)window * period + elapsed;
+    weir_ns retry_at = (weir_ns)(instant > shape->window.phase ? instant - shape->window.phase : 0);
+    return retry_at > seen->at ? retry_at : seen->at;
+}
+
+struct report sliding_report(const struct shape *shape, const struct step *step, uint64_t cost)
+{
+    const struct window *window = &shape->window;
+    struct sliding seen = sliding_read(window, step->word, step->at);
+    u128 full = (u128)shape->capacity * window->period;
+    u128 level = sliding_level(window, &seen);
+    bool charged = step->outcome == WEIR_ALLOW && cost > 0;
+
+    struct report report;
+    report.remaining = level < full ? (uint64_t)((full - level) / window->period) : 0;
+    report.retry_at = charged ? step->at : sliding_retry_at(shape, &seen, cost == 0 ? 1 : cost);
+    report.reset_at = seen.current > 0    ? start_of(window, seen.index + 2)
+                      : seen.previous > 0 ? start_of(window, seen.index + 1)
+                                          : step->at;
+    return report;
+}
+
+uint64_t sliding_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost)
+{
+    unsigned bits = shape->window.count_bits;
+    uint64_t stored = word >> (2 * bits);
+    uint64_t charged = locate(&shape->window, charged_at).index;
+    uint64_t current = word & low_bits(bits), previous = word >> bits & low_bits(bits);
+    if (stored == charged)
+        return word - (cost < current ? cost : current);
+    if (stored == charged + 1)
+        return word - ((cost < previous ? cost : previous) << bits);
+    return word;
+}
+
+bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    bool is_sliding = shape->algorithm == WEIR_SLIDING_WINDOW;
+    uint64_t index = word >> (shape->window.count_bits * (is_sliding ? 2 : 1));
+    return now >= SHAPE_GRACE_NS
+           && locate(&shape->window, now - SHAPE_GRACE_NS).index > index + (is_sliding ? 1 : 0);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * window.h - fixed windows and the sliding-window counter, each in one word.
+ *
+ * Word: [0][index][count] or [0][index][previous][current]. The index has as many bits as the horizon needs, twice
+ * over, so it cannot wrap; the counts share what is left (algorithms 2.8, P20).
+ */
+#ifndef WEIR_LIMIT_WINDOW_H
+#define WEIR_LIMIT_WINDOW_H
+
+#include "limit/shape.h"
+
+/* Choose the packing. 0, or WEIR_ERR_COUNT when shape->capacity does not fit. shape->window.period and phase are set. */
+int window_pack(struct shape *shape);
+
+struct step fixed_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
+struct report fixed_report(const struct shape *shape, const struct step *step, uint64_t cost);
+uint64_t fixed_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
+
+struct step sliding_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
+struct report sliding_report(const struct shape *shape, const struct step *step, uint64_t cost);
+uint64_t sliding_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
+
+/* Whether a word of either kind had its last influence at least SHAPE_GRACE_NS ago. */
+bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
+
+/* Windows that begin at a key's first request: [0][start][count]. */
+int first_pack(struct shape *shape);
+struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
+struct report first_report(const struct shape *shape, const struct step *step, uint64_t cost);
+uint64_t first_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
+bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
+
+#endif
