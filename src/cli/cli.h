@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cli.h - what every command of the program shares: exit statuses, the form of a mistake, the contract it works on.
+ *
+ * Answers go to standard output, everything else to standard error. A mistake is one exact line with a cure.
+ */
+#ifndef WEIR_CLI_CLI_H
+#define WEIR_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "weir_contract.h"
+
+/* The same for every command. */
+enum exit_status {
+    EXIT_YES = 0,       /* allowed, test passed, contract good */
+    EXIT_NO = 1,        /* refused, test failed */
+    EXIT_WRONG = 2,     /* wrong use, or a bad contract or test file */
+    EXIT_UNDECIDED = 3, /* the server is unreachable, or the decision is `refused` */
+};
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; gives the exit status */
+    const char *summary;
+};
+
+int cmd_serve(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
+int cmd_test(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+int cmd_help(int argc, char **argv);
+
+/* Print `weir COMMAND: MESSAGE` as one line on standard error; control bytes of what a user typed become `?`. */
+void complain(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether this stream is a terminal of somebody who has not set NO_COLOR. */
+bool wants_colour(FILE *stream);
+
+/* How alike two words are: edits from one to the other; words of 40 letters and more are unlike everything. */
+unsigned word_distance(const char *x, const char *y);
+
+/* The contract to work on when none was named: ./weir.yaml, then /etc/weir/weir.yaml; else complains, NULL. */
+const char *contract_default(const char *command);
+
+/*
+ * Load `path` ("-": standard input; NULL: contract_default()) and print its diagnostics. Returns NULL after telling
+ * what is wrong; else the caller frees it.
+ */
+struct weir_contract *contract_open(const char *command, const char *path,
+                                    const struct weir_contract_options *options);
+
+#endif

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * client.h - one HTTP/1.1 connection to a server, used by one blocking caller.
+ *
+ * Idea: a command asks one question at a time, so plain sockets with one deadline per call are enough. Everything
+ * that comes back is bounded: time by CLIENT_TIMEOUT_MS, bytes by CLIENT_REPLY_MAX.
+ */
+#ifndef WEIR_CLI_CLIENT_H
+#define WEIR_CLI_CLIENT_H
+
+#include <sys/socket.h>
+
+#include "base/bytes.h"
+
+/* How long one call may take, connecting included: an answer that a person waits for. */
+#define CLIENT_TIMEOUT_MS 5000
+
+/* Head and body of a reply: the longest decision has 24 KiB. */
+#define CLIENT_REPLY_MAX ((size_t)128 << 10)
+
+struct client {
+    int fd; /* -1: not connected */
+    const char *url;
+    char host[272]; /* as in the URL, for the Host field; "localhost" for Unix sockets */
+    char name[256], port[6];
+    const char *unix_path; /* NULL: TCP */
+    char error[320];       /* what went wrong in the call that returned false */
+    char reply[CLIENT_REPLY_MAX];
+};
+
+struct client_reply {
+    unsigned status;
+    struct slice body; /* in the client, until its next call */
+};
+
+/*
+ * Read `http://HOST:PORT`, `http://[V6]:PORT` or `unix:PATH`; connects to nothing yet. The URL is kept by reference.
+ * False with client->error.
+ */
+bool client_init(struct client *client, const char *url);
+void client_close(struct client *client);
+
+/* POST `body` as JSON to `target`. `fields`: further field lines with their line ends, or "". False with client->error. */
+bool client_post(struct client *client, const char *target, const char *fields, struct slice body,
+                 struct client_reply *out);
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cmd_check.c - `weir check`: one request, decided here or by a running server.
+ *
+ * Here: from a fresh state, and all --times at one instant, so that a boundary shows the same on any machine.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/remote.h"
+#include "cli/request.h"
+#include "sim/verdict.h"
+#include "wire/answer.h"
+
+static const char about[] = "Decide a request by CONTRACT, from a fresh state and at one instant, or ask a\n"
+                            "running server. URL is http://HOST:PORT or unix:PATH. One line per decision.\n";
+
+/* Longest secret of a tokens file's line that is worth sending. */
+#define TOKEN_MAX 1024
+
+struct check {
+    struct cli_request request;
+    const char *contract_path, *server_url, *token_file;
+    uint64_t cost, times;
+    bool is_peek, is_json;
+};
+
+/* Worst of the decisions so far: 3 if any was refused, else 1 if any did not pass. */
+static int status_with(int status, enum weir_outcome outcome)
+{
+    bool passes = outcome == WEIR_ALLOW || outcome == WEIR_UNMETERED;
+    int own = passes ? EXIT_YES : outcome == WEIR_REFUSED ? EXIT_UNDECIDED : EXIT_NO;
+    return own > status ? own : status;
+}
+
+static void print_verdict(const struct verdict *verdict)
+{
+    char line[VERDICT_TEXT_MAX];
+    puts(verdict_text(&verdict->bound, WEIR_MILLISECOND, line));
+}
+
+/* ---- Here ------------------------------------------------------------------------------------------------ */
+
+static void print_json(const struct weir_contract *contract, const struct weir_answer *answer, weir_ns now)
+{
+    char json[ANSWER_JSON_MAX];
+    struct text text = text_of(json, sizeof json);
+    answer_json(&text, contract, answer, now);
+    printf("%.*s\n", (int)text.len, text.at);
+}
+
+static int decide_here(const struct check *check, const struct weir_contract *contract,
+                       const struct weir_request *request)
+{
+    int status = EXIT_YES;
+    weir_ns now = weir_now();
+    for (uint64_t i = 0; i < check->times; i++) {
+        struct weir_answer answer;
+        int error = weir_contract_decide(contract, request, now, &answer);
+        if (error != 0) {
+            struct weir_fault fault = { 0, "" };
+            if (error == WEIR_ERR_ATTRIBUTE && weir_contract_validate(contract, request, &fault) != 0)
+                complain("check", "%s", fault.message);
+            else
+                complain("check", "%s", weir_error_text(error));
+            return EXIT_WRONG;
+        }
+        struct verdict verdict;
+        verdict_from_answer(contract, &answer, now, &verdict);
+        if (check->is_json)
+            print_json(contract, &answer, now);
+        else
+            print_verdict(&verdict);
+        status = status_with(status, answer.decision.outcome);
+    }
+    return status;
+}
+
+static int check_here(const struct check *check, const struct weir_request *request)
+{
+    struct weir_contract *contract = contract_open("check", check->contract_path, NULL);
+    if (contract == NULL)
+        return EXIT_WRONG;
+    int status = decide_here(check, contract, request);
+    weir_contract_free(contract);
+    return status;
+}
+
+/* ---- A server -------------------------------------------------------------------------------------------- */
+
+/* Read the secret of --token-file: its first line. */
+static bool token_read(const char *path, char out[TOKEN_MAX + 1])
+{
+    FILE *file = fopen(path, "re");
+    size_t len = file == NULL ? 0 : fread(out, 1, TOKEN_MAX, file);
+    bool is_read = file != NULL && ferror(file) == 0;
+    if (!is_read)
+        complain("check", "--token-file %.200s: %s", path, strerror(errno));
+    if (file != NULL)
+        (void)fclose(file); /* it was only read */
+    if (!is_read)
+        return false;
+    out[len] = '\0';
+    out[strcspn(out, "\r\n")] = '\0';
+    return true;
+}
+
+/* Make the field line that carries the token, if there is one. */
+static bool token_field(const struct check *check, char *out, size_t cap)
+{
+    char storage[TOKEN_MAX + 1];
+    const char *token = getenv("WEIR_TOKEN");
+    out[0] = '\0';
+    if (check->token_file != NULL) {
+        if (!token_read(check->token_file, storage))
+            return false;
+        token = storage;
+    }
+    if (token == NULL || token[0] == '\0')
+        return check->token_file == NULL || (complain("check", "--token-file: the file is empty"), false);
+    for (const char *c = token; *c != '\0'; c++)
+        if ((unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f) {
+            complain("check", "the token holds a blank or a byte that is not ASCII; give the secret alone");
+            return false;
+        }
+    if (strlen(token) > TOKEN_MAX) {
+        complain("check", "the token is longer than %d bytes", TOKEN_MAX);
+        return false;
+    }
+    (void)snprintf(out, cap, "Authorization: Bearer %s\r\n", token);
+    return true;
+}
+
+static int check_there(const struct check *check, const struct weir_request *request)
+{
+    static struct client client; /* too large for the stack */
+    char field[TOKEN_MAX + 64];
+    if (!client_init(&client, check->server_url)) {
+        complain("check", "--server %s", client.error);
+        return EXIT_WRONG;
+    }
+    if (!token_field(check, field, sizeof field))
+        return EXIT_WRONG;
+
+    int status = EXIT_YES;
+    for (uint64_t i = 0; i < check->times && status != EXIT_WRONG; i++) {
+        struct verdict verdict;
+        struct slice json;
+        enum remote_result result = remote_ask(&client, field, request, &verdict, &json);
+        if (result != REMOTE_DECIDED) {
+            complain("check", "%s", client.error);
+            status = result == REMOTE_FAULTY ? EXIT_WRONG : EXIT_UNDECIDED;
+            break;
+        }
+        if (check->is_json)
+            printf("%.*s\n", (int)json.len, json.at);
+        else
+            print_verdict(&verdict);
+        status = status_with(status, verdict.bound.outcome);
+    }
+    client_close(&client);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct check check = { .cost = 1, .times = 1 };
+    const struct option options[] = {
+        { OPTION_TEXT, "server", "URL", "ask this server", &check.server_url, 0, 0 },
+        { OPTION_TEXT, "token-file", "FILE", "its token; else WEIR_TOKEN", &check.token_file, 0, 0 },
+        { OPTION_NUMBER, "cost", "N", "tokens; 0 looks", &check.cost, 0, INT64_MAX },
+        { OPTION_NUMBER, "times", "N", "decide so often, a line each", &check.times, 1, 1000000000 },
+        { OPTION_FLAG, "peek", NULL, "charge nothing", &check.is_peek, 0, 0 },
+        { OPTION_FLAG, "json", NULL, "one JSON object a line", &check.is_json, 0, 0 },
+        { OPTION_LATER, "wait", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "retry", NULL, NULL, NULL, 0, 0 },
+    };
+    const struct usage usage = { "check", "[CONTRACT] NAME=VALUE...", about, options,
+                                 sizeof options / sizeof *options };
+    int status;
+    int operands = options_parse(&usage, argc, argv, &status);
+    if (operands < 0)
+        return status;
+    cli_request_init(&check.request);
+    if (!cli_request_read_operands(&check.request, "check", argv + 1, operands, &check.contract_path))
+        return EXIT_WRONG;
+    /* A contract that was named wins over WEIR_SERVER in the environment, as an option would. */
+    if (check.contract_path != NULL && check.server_url == getenv("WEIR_SERVER"))
+        check.server_url = NULL;
+    if (check.server_url != NULL && check.contract_path != NULL) {
+        complain("check", "'%.200s' and --server: the server has its own contract; give one of them",
+                 check.contract_path);
+        return EXIT_WRONG;
+    }
+    const struct weir_request request = { check.request.attributes, check.request.count, check.cost,
+                                          check.is_peek };
+    return check.server_url != NULL ? check_there(&check, &request) : check_here(&check, &request);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cmd_serve.c - `weir serve`: reads the arguments; net/server.c serves.
+ */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "net/server.h"
+
+static const char about[] = "Answer requests by CONTRACT (default ./weir.yaml, then /etc/weir/weir.yaml; -\n"
+                            "reads standard input) until SIGTERM. ADDR is HOST:PORT, [V6]:PORT, PORT (on\n"
+                            "loopback), unix:PATH or fd:N. Without any door: --http 8080.\n";
+
+static bool options_fill_http(const struct option_list *http, struct server_options *out)
+{
+    if (http->count > SERVER_ADDRESSES_MAX) {
+        complain("serve", "--http: %zu addresses; at most %d", http->count, SERVER_ADDRESSES_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < http->count; i++)
+        out->http[i] = http->at[i];
+    out->http_count = http->count;
+    return true;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct server_options server = { .contract_path = NULL };
+    struct option_list http = { .count = 0 };
+    uint64_t workers = 0;
+    uint64_t keys = 0;
+    const struct option options[] = {
+        { OPTION_LIST, "http", "ADDR", "listen for HTTP", &http, 0, 0 },
+        { OPTION_TEXT, "admin", "ADDR", "listen for admin calls", &server.admin, 0, 0 },
+        { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
+        { OPTION_NUMBER, "keys", "N", "keys that are live at once", &keys, 1, UINT64_C(1) << 32 },
+        { OPTION_TEXT, "tokens", "FILE", "who may call", &server.tokens_path, 0, 0 },
+        { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
+        { OPTION_LATER, "resp", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "grpc", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "store", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "tls-cert", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "tls-key", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "tls-client-ca", NULL, NULL, NULL, 0, 0 },
+        { OPTION_LATER, "ratelimit-config", NULL, NULL, NULL, 0, 0 },
+    };
+    const struct usage usage = { "serve", "[CONTRACT]", about, options, sizeof options / sizeof *options };
+    int status;
+    int operands = options_parse(&usage, argc, argv, &status);
+    if (operands < 0)
+        return status;
+    if (operands > 1) {
+        complain("serve", "'%.200s' is a second contract beside '%.200s'; give one", argv[2], argv[1]);
+        return EXIT_WRONG;
+    }
+    if (!options_fill_http(&http, &server))
+        return EXIT_WRONG;
+    server.contract_path = operands == 1 ? argv[1] : contract_default("serve");
+    server.workers = (unsigned)workers;
+    server.keys = (size_t)keys;
+    return server.contract_path == NULL ? EXIT_WRONG : server_run(&server);
+}

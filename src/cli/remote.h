@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * remote.h - one question to a running server: attributes go out as JSON, a verdict comes back.
+ */
+#ifndef WEIR_CLI_REMOTE_H
+#define WEIR_CLI_REMOTE_H
+
+#include "cli/client.h"
+#include "sim/verdict.h"
+
+enum remote_result {
+    REMOTE_DECIDED,
+    REMOTE_FAULTY,      /* the server says that the question is at fault: client->error */
+    REMOTE_UNREACHABLE, /* no decision: client->error */
+};
+
+/* Ask. `fields`: further field lines (a token), or "". `json` is the decision's object as it came, in the client. */
+enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
+                              struct verdict *out, struct slice *json);
+
+/* Read a decision's JSON object; false where it is none. */
+bool remote_parse(struct slice json, struct verdict *out);
+
+#endif

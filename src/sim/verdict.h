@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * verdict.h - one decision as people and test files speak of it: names for limits, lengths of time from now.
+ *
+ * The library answers in stamps and limit ids, a door in JSON; both become this, so that one comparison and one
+ * text form serve all. Units: ns; WEIR_NO_TIME where nothing is known or finite.
+ */
+#ifndef WEIR_SIM_VERDICT_H
+#define WEIR_SIM_VERDICT_H
+
+#include <stdbool.h>
+
+#include "weir_contract.h"
+
+/* The numbers of one limit. */
+struct verdict_limit {
+    enum weir_outcome outcome;
+    enum weir_policy policy;
+    enum weir_reason reason;
+    char name[WEIR_NAME_MAX + 1];     /* "": no limit */
+    bool has_capacity, has_remaining; /* whether they are known */
+    uint64_t capacity, remaining;
+    weir_ns retry_after, reset_after;
+};
+
+struct verdict {
+    struct verdict_limit bound; /* the limit that bound the answer */
+    weir_ns decided_at;         /* WEIR_NO_TIME: the player cannot tell */
+    size_t count;
+    struct verdict_limit each[WEIR_ASKS_MAX]; /* every limit the request met, in contract order */
+};
+
+/* A library's answer at `now`. */
+void verdict_from_answer(const struct weir_contract *contract, const struct weir_answer *answer, weir_ns now,
+                         struct verdict *out);
+
+/* Longest text of a length of time, and of one limit's line, with the final zero. */
+#define VERDICT_TIME_MAX 32
+#define VERDICT_TEXT_MAX 320
+
+/*
+ * A length of time in seconds as exact decimals: "0.2s", "never" for WEIR_NO_TIME. `step` ns is the grain it is
+ * rounded up to: 1 keeps it exact.
+ */
+const char *verdict_time(weir_ns length, weir_ns step, char out[VERDICT_TIME_MAX]);
+
+/* "deny tenant-requests remaining=0/20 retry=0.2s", "allow (no limit)". Times as verdict_time(). */
+const char *verdict_text(const struct verdict_limit *limit, weir_ns step, char out[VERDICT_TEXT_MAX]);
+
+#endif
