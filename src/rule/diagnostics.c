@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* diagnostics.c - a bounded list of findings, and how it is printed. */
+#include "rule/diagnostics.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* Nobody reads more; a hostile file could have millions. */
+#define DIAGNOSTICS_MAX 1000
+
+/* Bytes of a source line that are kept: terminals are narrower, and one line may be the whole file. */
+#define SOURCE_MAX 400
+
+struct weir_diagnostics {
+    struct arena arena;
+    const char *name;
+    struct weir_diagnostic *items;
+    size_t count, capacity, errors, dropped;
+};
+
+struct weir_diagnostics *diagnostics_new(const char *name, const struct weir_allocator *allocator)
+{
+    struct arena arena;
+    arena_init(&arena, allocator);
+    struct weir_diagnostics *diagnostics = ARENA_NEW(&arena, struct weir_diagnostics, 1);
+    const char *copy = arena_copy(&arena, slice_of(name)).at;
+    if (diagnostics == NULL || copy == NULL) {
+        arena_deinit(&arena);
+        return NULL;
+    }
+    diagnostics->name = copy;
+    diagnostics->arena = arena;
+    return diagnostics;
+}
+
+void weir_diagnostics_free(struct weir_diagnostics *diagnostics)
+{
+    if (diagnostics == NULL)
+        return;
+    struct arena arena = diagnostics->arena; /* it holds the list itself */
+    arena_deinit(&arena);
+}
+
+size_t weir_diagnostics_count(const struct weir_diagnostics *diagnostics)
+{
+    return diagnostics == NULL ? 0 : diagnostics->count;
+}
+
+const struct weir_diagnostic *weir_diagnostics_at(const struct weir_diagnostics *diagnostics, size_t index)
+{
+    return diagnostics != NULL && index < diagnostics->count ? &diagnostics->items[index] : NULL;
+}
+
+size_t diagnostics_errors(const struct weir_diagnostics *diagnostics)
+{
+    return diagnostics->errors;
+}
+
+/* Room for one more, or NULL. */
+static struct weir_diagnostic *claim(struct weir_diagnostics *diagnostics)
+{
+    if (diagnostics->count == diagnostics->capacity) {
+        size_t capacity = diagnostics->capacity == 0 ? 8 : 2 * diagnostics->capacity;
+        struct weir_diagnostic *items = ARENA_NEW(&diagnostics->arena, struct weir_diagnostic, capacity);
+        if (items == NULL)
+            return NULL;
+        if (diagnostics->count > 0)
+            memcpy(items, diagnostics->items, diagnostics->count * sizeof *items);
+        diagnostics->items = items;
+        diagnostics->capacity = capacity;
+    }
+    return &diagnostics->items[diagnostics->count];
+}
+
+void diagnostics_add(struct weir_diagnostics *diagnostics, enum weir_severity severity, struct place place,
+                     const char *cure, const char *format, ...)
+{
+    if (severity == WEIR_SEVERITY_ERROR)
+        diagnostics->errors++;
+    if (diagnostics->count >= DIAGNOSTICS_MAX) {
+        diagnostics->dropped++;
+        return;
+    }
+
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof message, format, arguments); /* a longer one is cut */
+    va_end(arguments);
+
+    struct weir_diagnostic *item = claim(diagnostics);
+    if (item == NULL)
+        return;
+    const char *message_copy = arena_copy(&diagnostics->arena, slice_of(message)).at;
+    const char *cure_copy = arena_copy(&diagnostics->arena, slice_of(cure)).at;
+    if (message_copy == NULL || cure_copy == NULL)
+        return;
+    *item = (struct weir_diagnostic){ .severity = severity,
+                                      .line = place.line,
+                                      .column = place.column,
+                                      .width = place.width == 0 ? 1 : place.width,
+                                      .message = message_copy,
+                                      .cure = cure_copy };
+    diagnostics->count++;
+}
+
+static int compare_places(const void *x, const void *y)
+{
+    const struct weir_diagnostic *a = x;
+    const struct weir_diagnostic *b = y;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->column != b->column)
+        return a->column < b->column ? -1 : 1;
+    return (a->severity > b->severity) - (a->severity < b->severity);
+}
+
+/* The line that begins at `from`, cut where it is too long to show, never inside a character. */
+static struct slice line_at(struct slice text, size_t from)
+{
+    size_t len = 0;
+    while (from + len < text.len && len < SOURCE_MAX && text.at[from + len] != '\n'
+           && text.at[from + len] != '\r')
+        len++;
+    if (len == SOURCE_MAX)
+        while (len > 0 && ((unsigned char)text.at[from + len - 1] & 0x80) != 0)
+            len--;
+    return (struct slice){ text.at + from, len };
+}
+
+bool diagnostics_finish(struct weir_diagnostics *diagnostics, struct slice text)
+{
+    if (diagnostics->dropped > 0 && diagnostics->count == DIAGNOSTICS_MAX) {
+        struct weir_diagnostic *last = &diagnostics->items[DIAGNOSTICS_MAX - 1];
+        last->line = 0; /* sorted to the front, where it is read */
+        last->column = 0;
+        last->message = "more than a thousand findings: only the first are shown";
+        last->cure = "mend these and load again";
+    }
+    if (diagnostics->count > 0)
+        qsort(diagnostics->items, diagnostics->count, sizeof *diagnostics->items, compare_places);
+
+    unsigned line = 1;
+    size_t from = 0;
+    for (size_t i = 0; i < diagnostics->count; i++) {
+        struct weir_diagnostic *item = &diagnostics->items[i];
+        if (item->line == 0)
+            continue;
+        while (line < item->line && from < text.len) {
+            const char *end = memchr(text.at + from, '\n', text.len - from);
+            from = end == NULL ? text.len : (size_t)(end - text.at) + 1;
+            line++;
+        }
+        struct slice source = line_at(text, from);
+        bool is_shown = line == item->line && source.len > 0 && item->column <= source.len + 1;
+        item->source = is_shown ? arena_copy(&diagnostics->arena, source).at : NULL;
+    }
+    return !diagnostics->arena.has_failed;
+}
+
+const char *shown(struct slice value, struct shown *into)
+{
+    size_t len = 0;
+    bool is_cut = value.len > sizeof into->text - 5;
+    size_t most = is_cut ? sizeof into->text - 8 : value.len;
+    for (; len < most; len++) {
+        unsigned char c = (unsigned char)value.at[len];
+        into->text[len] = c < 0x20 || c == 0x7f ? '?' : value.at[len];
+    }
+    while (is_cut && len > 0 && ((unsigned char)into->text[len - 1] & 0x80) != 0)
+        len--;
+    memcpy(into->text + len, is_cut ? "..." : "", is_cut ? 4 : 1);
+    return into->text;
+}
+
+/* ---- Printing -------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *word, *colour;
+} severities[] = {
+    [WEIR_SEVERITY_ERROR] = { "error", "\033[1;31m" },
+    [WEIR_SEVERITY_WARNING] = { "warning", "\033[1;35m" },
+};
+
+/* A caret under `column`; tabs are repeated so that it stands right at any tab width. Columns count characters. */
+static void print_caret(const struct weir_diagnostic *item, FILE *out)
+{
+    const char *at = item->source;
+    for (unsigned column = 1; column < item->column; column++) {
+        fputc(*at == '\t' ? '\t' : ' ', out);
+        if (*at != '\0')
+            at++;
+        while (((unsigned char)*at & 0xc0) == 0x80)
+            at++;
+    }
+    fputc('^', out);
+    for (unsigned i = 1; i < item->width && i < SOURCE_MAX; i++)
+        fputc('~', out);
+}
+
+static void print_one(const struct weir_diagnostics *diagnostics, const struct weir_diagnostic *item, FILE *out,
+                      bool is_coloured)
+{
+    const char *bold = is_coloured ? "\033[1m" : "";
+    const char *colour = is_coloured ? severities[item->severity].colour : "";
+    const char *plain = is_coloured ? "\033[0m" : "";
+
+    fprintf(out, "%s%s:", bold, diagnostics->name);
+    if (item->line > 0)
+        fprintf(out, "%u:%u:", item->line, item->column);
+    fprintf(out, "%s %s%s:%s %s%s%s\n", plain, colour, severities[item->severity].word, plain, bold,
+            item->message, plain);
+    if (item->source != NULL) {
+        fprintf(out, "    %s\n    %s", item->source, colour);
+        print_caret(item, out);
+        fprintf(out, "%s\n", plain);
+    }
+    fprintf(out, "  help: %s\n", item->cure);
+}
+
+void weir_diagnostics_print(const struct weir_diagnostics *diagnostics, FILE *out, bool is_coloured)
+{
+    for (size_t i = 0; i < weir_diagnostics_count(diagnostics); i++)
+        print_one(diagnostics, &diagnostics->items[i], out, is_coloured);
+}

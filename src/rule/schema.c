@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/* schema.c - the walker over a map's fields, and the parsers of single values that every table shares. */
+#include "rule/schema.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rule/rate.h"
+
+/* ---- Reporting --------------------------------------------------------------------------------------------- */
+
+const char *node_what(const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_LIST:
+        return "a list";
+    case NODE_MAP:
+        return "a map";
+    default:
+        return node->text.len == 0 && node->is_plain ? "empty" : "a scalar";
+    }
+}
+
+void schema_error(struct load *load, const char *field, const struct node *value, const char *cure,
+                  const char *problem, ...)
+{
+    char text[256];
+    struct shown value_shown;
+    bool is_shown = value->kind == NODE_SCALAR && value->text.len > 0;
+
+    va_list arguments;
+    va_start(arguments, problem);
+    (void)vsnprintf(text, sizeof text, problem, arguments); /* cut where a name is absurdly long */
+    va_end(arguments);
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, value->place, cure, "%s%s%s%s%s %s", field,
+                    is_shown ? " " : "", is_shown ? shown(value->text, &value_shown) : "",
+                    load->owner[0] == '\0' ? "" : " of ", load->owner, text);
+}
+
+void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
+                  const char *cure)
+{
+    schema_error(load, field, value, cure, "is not in this version of weir yet: %s will come with a later one",
+                 later);
+}
+
+bool schema_is_scalar(struct load *load, const char *field, const struct node *value, const char *cure)
+{
+    if (value->kind == NODE_SCALAR && (value->text.len > 0 || !value->is_plain))
+        return true;
+    if (value->kind == NODE_SCALAR)
+        schema_error(load, field, value, cure, "is empty");
+    else if (value->kind != NODE_BAD)
+        schema_error(load, field, value, cure, "is %s, not one value", node_what(value));
+    return false;
+}
+
+bool schema_is_list(struct load *load, const char *field, const struct node *value, const char *cure)
+{
+    if (value->kind == NODE_LIST)
+        return true;
+    if (value->kind != NODE_BAD)
+        schema_error(load, field, value, cure,
+                     value->kind == NODE_SCALAR && value->text.len == 0 ? "is empty" : "is not a list");
+    return false;
+}
+
+/* ---- Near misses ------------------------------------------------------------------------------------------- */
+
+#define NAME_LONGEST 24
+
+/* Edits between two words, neighbours swapped included (optimal string alignment); a large number for long ones. */
+static unsigned edit_distance(struct slice x, struct slice y)
+{
+    unsigned row[3][NAME_LONGEST + 1];
+    if (x.len > NAME_LONGEST || y.len > NAME_LONGEST)
+        return NAME_LONGEST;
+    for (unsigned j = 0; j <= y.len; j++)
+        row[0][j] = j;
+    for (unsigned i = 1; i <= x.len; i++) {
+        unsigned *now = row[i % 3], *above = row[(i + 2) % 3], *higher = row[(i + 1) % 3];
+        now[0] = i;
+        for (unsigned j = 1; j <= y.len; j++) {
+            unsigned best = above[j - 1] + (x.at[i - 1] != y.at[j - 1]);
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && x.at[i - 1] == y.at[j - 2] && x.at[i - 2] == y.at[j - 1]
+                && higher[j - 2] + 1 < best)
+                best = higher[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[x.len % 3][y.len];
+}
+
+const char *schema_nearest(struct slice word, const char *(*candidate)(const void *table, size_t index),
+                           const void *table, size_t count)
+{
+    const char *nearest = NULL;
+    unsigned least = word.len < 4 ? 2 : 3; /* must be below: one edit in a short word, two in a longer one */
+    for (size_t i = 0; i < count; i++) {
+        unsigned distance = edit_distance(word, slice_of(candidate(table, i)));
+        if (distance < least) {
+            least = distance;
+            nearest = candidate(table, i);
+        }
+    }
+    return nearest;
+}
+
+static const char *field_name(const void *table, size_t index)
+{
+    return ((const struct field *)table)[index].name;
+}
+
+static const char *word_name(const void *table, size_t index)
+{
+    return ((const struct word *)table)[index].word;
+}
+
+/* What other limiters call a thing that we call otherwise. */
+static const char *foreign_cure(struct slice name)
+{
+    static const struct {
+        const char *name, *cure;
+    } rows[] = {
+        { "window", "the period is part of the rate: write `rate: 60/1m`" },
+        { "period", "the period is part of the rate: write `rate: 60/1m`" },
+        { "interval", "the period is part of the rate: write `rate: 60/1m`" },
+        { "unit", "the unit is part of the rate: write `rate: 60/1m`" },
+        { "requests-per-unit", "the count is part of the rate: write `rate: 60/1m`" },
+        { "requests_per_unit", "the count is part of the rate: write `rate: 60/1m`" },
+        { "limit", "the count is part of the rate: write `rate: 60/1m`" },
+        { "capacity", "write `burst`" },
+        { "refill", "write `rate: 5/s`" },
+        { "match", "write `when`" },
+        { "description", "write `about`" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (slice_equals(name, slice_of(rows[i].name)))
+            return rows[i].cure;
+    return NULL;
+}
+
+static void list_names(char *out, size_t size, const char *intro,
+                       const char *(*candidate)(const void *, size_t), const void *table, size_t count)
+{
+    size_t len = (size_t)snprintf(out, size, "%s", intro);
+    for (size_t i = 0; i < count && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i == 0 ? "" : ", ", candidate(table, i));
+}
+
+/* ---- The walker -------------------------------------------------------------------------------------------- */
+
+static void report_unknown(struct load *load, const struct node *key, const struct field *fields, size_t count)
+{
+    struct shown name;
+    char cure[400];
+    const char *nearest = schema_nearest(key->text, field_name, fields, count);
+    const char *foreign = foreign_cure(key->text);
+    if (foreign != NULL && nearest == NULL)
+        (void)snprintf(cure, sizeof cure, "%s", foreign);
+    else if (nearest != NULL)
+        (void)snprintf(cure, sizeof cure, "did you mean '%s'?", nearest);
+    else
+        list_names(cure, sizeof cure, "the fields are ", field_name, fields, count);
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, key->place, cure, "unknown field '%s'%s%s",
+                    shown(key->text, &name), load->owner[0] == '\0' ? "" : " in ", load->owner);
+}
+
+static size_t find_field(const struct field *fields, size_t count, struct slice name)
+{
+    size_t i = 0;
+    while (i < count && !slice_equals(name, slice_of(fields[i].name)))
+        i++;
+    return i;
+}
+
+bool schema_read(struct load *load, const struct node *map, const char *what, const struct field *fields,
+                 size_t count, void *into, const struct node **given)
+{
+    memset(given, 0, count * sizeof *given);
+    if (map->kind != NODE_MAP) {
+        char cure[200];
+        (void)snprintf(cure, sizeof cure, "write it as a map of fields: `%s: ...`", fields[0].name);
+        if (map->kind != NODE_BAD)
+            schema_error(load, what, map, cure, "is %s, not a map of fields", node_what(map));
+        return false;
+    }
+    for (const struct node *key = map->first; key != NULL; key = key->next->next) {
+        size_t index = find_field(fields, count, key->text);
+        if (key->kind != NODE_SCALAR)
+            continue;
+        if (index == count)
+            report_unknown(load, key, fields, count);
+        else if (given[index] == NULL) /* else a duplicate, reported when it was read */
+            given[index] = key->next;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct field *field = &fields[i];
+        if (given[i] == NULL && field->is_required)
+            diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, map->place, field->sentence,
+                            "%s is missing%s%s", field->name, load->owner[0] == '\0' ? "" : " for ",
+                            load->owner);
+        else if (given[i] != NULL)
+            field->parse(load, field, given[i], into);
+    }
+    return true;
+}
+
+/* ---- Parsers of one value ---------------------------------------------------------------------------------- */
+
+#define MEMBER(type, into, field) ((type *)(void *)((char *)(into) + (field)->offset))
+
+void parse_integer(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    char cure[200];
+    (void)snprintf(
+        cure, sizeof cure,
+        "write a plain integer from %llu to %llu: no quotes, sign, fraction, exponent or leading zero",
+        (unsigned long long)field->min, (unsigned long long)field->max);
+    uint64_t number;
+    if (!schema_is_scalar(load, field->name, value, cure))
+        return;
+    if (!value->is_plain)
+        schema_error(load, field->name, value, cure, "is quoted text, not an integer");
+    else if (!slice_to_u64(value->text, UINT64_MAX, &number)) {
+        bool is_digits = value->text.at[0] != '0';
+        for (size_t i = 0; i < value->text.len; i++)
+            is_digits = is_digits && value->text.at[i] >= '0' && value->text.at[i] <= '9';
+        schema_error(load, field->name, value, cure, is_digits ? "is too large" : "is not a plain integer");
+    } else if (number < field->min || number > field->max)
+        schema_error(load, field->name, value, cure, "is too %s", number < field->min ? "small" : "large");
+    else
+        *MEMBER(uint64_t, into, field) = number;
+}
+
+void parse_boolean(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    const char *cure = "write true or false";
+    if (!schema_is_scalar(load, field->name, value, cure))
+        return;
+    bool is_true = slice_equals(value->text, SLICE("true"));
+    if (!value->is_plain || (!is_true && !slice_equals(value->text, SLICE("false"))))
+        schema_error(load, field->name, value, cure, "is neither true nor false");
+    else
+        *MEMBER(bool, into, field) = is_true;
+}
+
+void parse_text(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    if (!schema_is_scalar(load, field->name, value, field->sentence))
+        return;
+    if (value->text.len == 0)
+        schema_error(load, field->name, value, field->sentence, "is empty");
+    else if (memchr(value->text.at, '\0', value->text.len) != NULL)
+        schema_error(load, field->name, value, "remove it", "has a zero byte");
+    else
+        *MEMBER(const char *, into, field) = arena_copy(load->arena, value->text).at;
+}
+
+void parse_word(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    char cure[300];
+    size_t count = 0;
+    while (field->words[count].word != NULL && field->words[count].later == NULL)
+        count++; /* what a later version brings stands last */
+    list_names(cure, sizeof cure, count == 1 ? "the only word of this version is " : "write one of ", word_name,
+               field->words, count);
+    if (!schema_is_scalar(load, field->name, value, cure))
+        return;
+    for (const struct word *word = field->words; word->word != NULL; word++)
+        if (slice_equals(value->text, slice_of(word->word))) {
+            if (word->later != NULL)
+                schema_later(load, field->name, value, word->later, cure);
+            else
+                *MEMBER(int, into, field) = word->value;
+            return;
+        }
+    const char *nearest = schema_nearest(value->text, word_name, field->words, count);
+    if (nearest != NULL)
+        (void)snprintf(cure, sizeof cure, "did you mean '%s'?", nearest);
+    schema_error(load, field->name, value, cure, "is not a known word");
+}
+
+void parse_rate(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    const char *cure = RATE_FORMS ", and month, year with `align: calendar ZONE`";
+    if (!schema_is_scalar(load, field->name, value, cure))
+        return;
+    struct rate rate;
+    const char *problem = rate_parse(value->text, &rate);
+    if (problem != NULL)
+        schema_error(load, field->name, value, cure, "%s", problem);
+    else
+        *MEMBER(struct rate, into, field) = rate;
+}
+
+void parse_later(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    (void)into;
+    if (value->kind != NODE_BAD)
+        schema_later(load, field->name, value, field->later, field->sentence);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * schema.h - fields as table rows: name, type, bounds, default, sentence; and one walker that reads a map by them.
+ *
+ * Unknown, missing and ill-typed fields are findings; the walker goes on, so that one run tells them all. A row of
+ * a form that a later version brings is known too: it is refused by name instead of as unknown.
+ */
+#ifndef WEIR_RULE_SCHEMA_H
+#define WEIR_RULE_SCHEMA_H
+
+#include "rule/yaml.h"
+
+struct weir_contract;
+
+/* A load in progress. */
+struct load {
+    struct arena *arena;   /* of the contract */
+    struct arena *scratch; /* of the document; gone after loading */
+    struct weir_diagnostics *diagnostics;
+    struct weir_contract *contract;
+    const char *owner; /* whose fields are read, for messages: "limit 'a'"; "" for the contract itself */
+};
+
+struct field;
+typedef void field_parse(struct load *load, const struct field *field, const struct node *value, void *into);
+
+/* One word of a field that takes words. */
+struct word {
+    const char *word;
+    int value;
+    const char *later; /* what it belongs to, where a later version brings it: "fleet budgets" */
+};
+
+struct field {
+    const char *name;
+    field_parse *parse;
+    const char *type;         /* in a manual: "integer", "COUNT/[N]UNIT" */
+    size_t offset;            /* of its member in `into` */
+    uint64_t min, max;        /* of integers; of lists, their length */
+    const struct word *words; /* of parse_word, up to a NULL word */
+    const char *later;        /* the whole field belongs to a later version's this */
+    bool is_required;
+    const char *fallback; /* what holds when it is absent; NULL: nothing */
+    const char *sentence; /* what it answers; also the cure when it is missing */
+};
+
+/*
+ * Read a map into `into`. `given` has a slot per field: its value, or NULL where the map lacks it. False when
+ * `map` is no map (reported).
+ */
+bool schema_read(struct load *load, const struct node *map, const char *what, const struct field *fields,
+                 size_t count, void *into, const struct node **given);
+
+/* ---- Parsers of one value: each writes its member, or reports and leaves it alone ---------------------------- */
+
+field_parse parse_integer; /* uint64_t */
+field_parse parse_boolean; /* bool */
+field_parse parse_text;    /* const char *, not empty */
+field_parse parse_word;    /* int */
+field_parse parse_rate;    /* struct rate */
+field_parse parse_later;   /* reports that there is no such thing yet */
+
+/* ---- Reporting --------------------------------------------------------------------------------------------- */
+
+/* "FIELD VALUE of OWNER " and then the problem. */
+__attribute__((format(printf, 5, 6))) void schema_error(struct load *load, const char *field,
+                                                        const struct node *value, const char *cure,
+                                                        const char *problem, ...);
+
+/* The form exists, but not in this version: "wait of limit 'a': waiting is not in this version of weir yet". */
+void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
+                  const char *cure);
+
+/* Whether the value is a scalar that is not empty; else reports what it is and gives the cure. */
+bool schema_is_scalar(struct load *load, const char *field, const struct node *value, const char *cure);
+
+/* Whether it is a list; the same. */
+bool schema_is_list(struct load *load, const char *field, const struct node *value, const char *cure);
+
+/* The candidate that looks most like `word`, or NULL when none is near. */
+const char *schema_nearest(struct slice word, const char *(*candidate)(const void *table, size_t index),
+                           const void *table, size_t count);
+
+/* What a node is, for messages: "a list". */
+const char *node_what(const struct node *node);
+
+#endif
