@@ -218,8 +218,8 @@ struct weir_decision {
     uint64_t capacity;   /* tokens: burst, or count of the window */
     uint64_t remaining;  /* whole tokens left after this decision, rounded down */
     weir_ns decided_at;  /* the stamp the decision holds for: now, or later where now was stale (G1) */
-    weir_ns retry_at;    /* earliest instant at which the same request can pass: decided_at when it passed,
-                            WEIR_NO_TIME where none is known */
+    weir_ns retry_at;    /* earliest instant at which the same request can pass: decided_at when it passes,
+                            WEIR_NO_TIME where none is known. A look of cost 0 asks for one token */
     weir_ns reset_at;    /* when the budget will be whole again; WEIR_NO_TIME where never */
 };
 
@@ -301,7 +301,8 @@ WEIR_API const char *weir_limit_name(const struct weir *weir, weir_limit_id limi
 WEIR_API WEIR_MUST_USE int weir_check(struct weir *weir, weir_limit_id limit, const void *key, size_t len,
                                       uint64_t cost, weir_ns now, struct weir_decision *out);
 
-/* What weir_check() would answer. Writes nothing and creates no cell. */
+/* What weir_check() would answer, with the numbers as they stand: nothing is charged, so `remaining` still counts this
+   cost. Writes nothing and creates no cell. */
 WEIR_API WEIR_MUST_USE int weir_peek(struct weir *weir, weir_limit_id limit, const void *key, size_t len,
                                      uint64_t cost, weir_ns now, struct weir_decision *out);
 
