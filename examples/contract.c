@@ -30,7 +30,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 21; i++) {
         struct weir_attribute attributes[] = { { .name = "tenant", .value = "acme" },
                                                { .name = "path", .value = "/v1/items" } };
-        if (weir_contract_admit(contract, attributes, 2, now, &decision) != 0)
+        int error = weir_contract_admit(contract, attributes, 2, now, &decision);
+        if (error != 0)
             return 1;
         if (decision.outcome == WEIR_ALLOW)
             passed += 1;

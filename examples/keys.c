@@ -15,29 +15,28 @@ int main(void)
 {
     struct weir *weir;
     weir_limit_id per_user;
+    struct weir_limit limit = { .name = "per-user", .rate = { 5, WEIR_SECOND }, .burst = 20 };
+
     if (weir_new(&weir, &(struct weir_options){ .keys = 10000 }) != 0)
         return 1;
-    int error = weir_limit_add(
-        weir,
-        &(struct weir_limit){
-            .name = "per-user", .algorithm = WEIR_TOKEN_BUCKET, .rate = { 5, WEIR_SECOND }, .burst = 20 },
-        &per_user);
+    int error = weir_limit_add(weir, &limit, &per_user);
     if (error != 0) {
-        fprintf(stderr, "per-user: %s\n", weir_error_text(error));
+        fprintf(stderr, "%s: %s\n", limit.name, weir_error_text(error));
         return 1;
     }
 
     weir_ns now = weir_now();
     const char *users[] = { "ada", "bob" };
     for (size_t i = 0; i < 2; i++) {
+        const char *user = users[i];
         int passed = 0;
         for (int request = 0; request < 21; request++) {
             struct weir_decision decision;
-            if (weir_check(weir, per_user, users[i], strlen(users[i]), 1, now, &decision) == 0
-                && decision.outcome == WEIR_ALLOW)
+            error = weir_check(weir, per_user, user, strlen(user), 1, now, &decision);
+            if (error == 0 && decision.outcome == WEIR_ALLOW)
                 passed += 1;
         }
-        printf("%s: %d of 21\n", users[i], passed);
+        printf("%s: %d of 21\n", user, passed);
     }
     weir_free(weir);
     return 0;

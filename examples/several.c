@@ -36,7 +36,8 @@ int main(void)
         struct weir_ask asks[] = { { per_user, "ada", 3, 1 },
                                    { per_tenant, "acme", 4, 1 },
                                    { global, NULL, 0, 1 } };
-        if (weir_admit(weir, asks, 3, now, NULL, &decision) != 0)
+        int error = weir_admit(weir, asks, 3, now, NULL, &decision);
+        if (error != 0)
             return 1;
         if (decision.outcome == WEIR_ALLOW)
             passed += 1;
