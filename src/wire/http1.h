@@ -8,8 +8,9 @@
  * what Node does.
  *
  * The buffer is contiguous and may move between calls; out->... points into the buffer of the call that answered
- * HTTP1_DONE. Nothing is allocated or copied. Each byte is looked at twice, however slowly it arrives: first for
- * the end of its line, then, when the head is complete, as what it means.
+ * HTTP1_DONE. Nothing is allocated or copied. A head that arrives whole is read once. Of one that does not, each new
+ * byte is only searched for the head's end, and the head is read once more when that has come: a client that sends
+ * byte by byte costs no more than three looks at each.
  *
  * Elsewhere: bodies (chunked.h), sockets and time-outs (net/), what attributes headers carry (rule/).
  */
@@ -34,10 +35,9 @@ enum http1_result {
 
 /* What was seen of an incomplete head. All zero (HTTP1_START) before each request. */
 struct http1_parser {
-    size_t scanned;    /* bytes in which every line end was found */
+    size_t scanned;    /* bytes in which every line end was looked for */
     size_t line_start; /* of the line that is incomplete */
-    size_t lines;      /* complete lines, the empty ones in front included */
-    size_t skipped;    /* bytes of empty lines in front */
+    size_t lines;      /* complete lines with something in them */
 };
 #define HTTP1_START ((struct http1_parser){ 0 })
 
@@ -56,10 +56,10 @@ struct http1_head {
     bool keeps_alive;        /* by version and `Connection` */
     bool expects_continue;   /* `Expect: 100-continue` in 1.1; other expectations are ignored */
     struct slice host;       /* the Host field's value; empty when absent or empty */
+    unsigned status;         /* HTTP1_BAD: 400, 414, 431, 501, 505 */
+    const char *sentence;    /* HTTP1_BAD: what is wrong, a static text */
     size_t field_count;
     struct weir_field fields[HTTP1_FIELDS_MAX]; /* in order; values without blanks around them */
-    unsigned status;                            /* HTTP1_BAD: 400, 414, 431, 501, 505 */
-    const char *sentence;                       /* HTTP1_BAD: what is wrong, a static text */
 };
 
 /*
