@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each algorithm as an exact, slow, obvious model: the source of every expected value in test/conformance.
+
+Idea: a model answers three questions about a state and an instant, by definition and with exact numbers only:
+may `cost` pass, is the budget whole, and what is the state after a charge. Everything that is reported is searched
+for with those answers (the largest cost that passes, the first instant at which it passes, the first at which the
+budget is whole), so no formula of the implementation is repeated here.
+
+A stamp is nanoseconds since the start of the file; wall time is `start` plus the stamp.
+"""
+
+import datetime
+import zoneinfo
+from fractions import Fraction
+
+SECOND = 10**9
+DAY = 86400 * SECOND
+HORIZON = 315569520 * SECOND  # ten mean years: a later stamp is refused, reason time
+UNITS = {"ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": DAY, "w": 7 * DAY}
+
+
+class Ambiguous(Exception):
+    """The specification leaves this step open (within one tick, or after a reclaim): it is not asserted."""
+
+
+def first_instant(holds, now, limit=HORIZON):
+    """The first instant from `now` on at which a monotone predicate holds, or None beyond `limit`."""
+    if holds(now):
+        return now
+    step = 1
+    while not holds(now + step):
+        if now + step > limit:
+            return None
+        step *= 2
+    low, high = now + step // 2, now + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def largest_cost(passes, capacity):
+    """The largest cost up to `capacity` that passes; 0 when none does."""
+    low, high = 0, capacity + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+class Model:
+    """What every algorithm answers. `state` None is "never used"."""
+
+    exact_horizon = False  # an instant beyond the horizon is reported as null
+
+    def remaining(self, state, now):
+        return largest_cost(lambda cost: self.passes(state, now, cost), self.capacity)
+
+    def retry_at(self, state, now, cost):
+        if cost > self.capacity:
+            return None
+        return first_instant(lambda at: self.passes(state, at, max(cost, 1)), now)
+
+    def reset_at(self, state, now):
+        return first_instant(lambda at: self.is_whole(state, at), now)
+
+    def saw(self, now):
+        """A stamp was used under this limit (calendars publish their window)."""
+
+
+class Bucket(Model):
+    """Token bucket and leaky bucket as a meter: the exact rational GCRA, E counted in tokens (algorithms 1.2)."""
+
+    exact_horizon = True
+
+    def __init__(self, count, period, burst):
+        self.rate = Fraction(count, period)
+        self.capacity = burst
+
+    def clock(self, now):
+        return self.rate * now
+
+    def passes(self, state, now, cost):
+        return max(0, (state or 0) - self.clock(now)) + cost <= self.capacity
+
+    def is_whole(self, state, now):
+        return (state or 0) <= self.clock(now)
+
+    def charge(self, state, now, cost):
+        return max(state or 0, self.clock(now)) + cost
+
+
+class StrictBucket(Bucket):
+    """The same under the strict rule of algorithms 2.3 and 2.4, for rates that no tick divides.
+
+    The number of ticks m is chosen as 2.3 says; the word compares with the clock rounded down and anchors with the
+    clock rounded up. Where one nanosecond is a whole number of ticks this is the rational bucket itself.
+    """
+
+    def __init__(self, count, period, burst):
+        super().__init__(count, period, burst)
+        n, p = self.rate.numerator, self.rate.denominator
+        if count == 0:
+            self.ticks = 1
+        else:
+            cap = min((2**62 * p) // (n * HORIZON), (2**62 - 1) // max(burst, 1))
+            if cap < 1:
+                raise ValueError("no tick fits this rate and burst")
+            self.ticks = p if p <= cap else 2 ** (cap.bit_length() - 1)
+        self.is_exact = (self.rate * self.ticks).denominator == 1
+
+    def clock(self, now):
+        ticks = self.rate * now * self.ticks
+        return Fraction(ticks.numerator // ticks.denominator, self.ticks)
+
+    def charge(self, state, now, cost):
+        if self.is_whole(state, now):
+            ticks = self.rate * now * self.ticks
+            return Fraction(-((-ticks.numerator) // ticks.denominator), self.ticks) + cost
+        return state + cost
+
+
+class FixedWindow(Model):
+    """At most `count` in each window; windows are multiples of the period since 1970."""
+
+    def __init__(self, count, period, start):
+        self.capacity, self.period, self.start = count, period, start
+
+    def index(self, now):
+        return (self.start + now) // self.period
+
+    def used(self, state, now):
+        return state[1] if state is not None and state[0] >= self.index(now) else 0
+
+    def passes(self, state, now, cost):
+        return self.used(state, now) + cost <= self.capacity
+
+    def is_whole(self, state, now):
+        return self.used(state, now) == 0
+
+    def charge(self, state, now, cost):
+        index = self.index(now) if state is None else max(state[0], self.index(now))
+        return (index, self.used(state, now) + cost)
+
+
+class CalendarWindow(FixedWindow):
+    """Civil days, weeks from Monday, months and years. The limit's window never goes back (algorithms 2.9)."""
+
+    def __init__(self, count, unit, zone, start):
+        super().__init__(count, None, start)
+        self.unit, self.zone = unit, zoneinfo.ZoneInfo(zone)
+        self.published = None
+
+    def index(self, now):
+        seconds = (self.start + now) // SECOND
+        instant = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone(self.zone)
+        day = instant.toordinal()  # day 1 was a Monday
+        index = {"d": day, "w": (day - 1) // 7, "month": instant.year * 12 + instant.month, "year": instant.year}
+        return index[self.unit] if self.published is None else max(index[self.unit], self.published)
+
+    def saw(self, now):
+        self.published = self.index(now)
+
+
+class FirstRequestWindow(Model):
+    """A window that begins at a key's first request, its start rounded up to a power of two of ns (algorithms 2.8)."""
+
+    def __init__(self, count, period):
+        self.capacity, self.period = count, period
+        start_bits = 63 - count.bit_length()
+        self.unit = 1
+        while 2**start_bits * self.unit < 2 * HORIZON:
+            self.unit *= 2
+
+    def used(self, state, now):
+        return state[1] if state is not None and now < state[0] + self.period else 0
+
+    def passes(self, state, now, cost):
+        return self.used(state, now) + cost <= self.capacity
+
+    def is_whole(self, state, now):
+        return self.used(state, now) == 0
+
+    def charge(self, state, now, cost):
+        if self.used(state, now) > 0:
+            return (state[0], state[1] + cost)
+        return (-(-now // self.unit) * self.unit, cost)
+
+
+class SlidingWindow(Model):
+    """This window's count plus the last one's, weighted by the share that still overlaps (algorithms 1.6)."""
+
+    def __init__(self, count, period, start):
+        self.capacity, self.period, self.start = count, period, start
+
+    def view(self, state, now):
+        """(window, previous count, current count, elapsed) with the stale rule: an older window is the stored one."""
+        index, elapsed = divmod(self.start + now, self.period)
+        if state is None:
+            return index, 0, 0, elapsed
+        stored, previous, current = state
+        if index < stored:
+            return stored, previous, current, 0
+        if index == stored:
+            return index, previous, current, elapsed
+        return (index, current, 0, elapsed) if index == stored + 1 else (index, 0, 0, elapsed)
+
+    def passes(self, state, now, cost):
+        _, previous, current, elapsed = self.view(state, now)
+        weighted = (current + cost) * self.period + previous * (self.period - elapsed)
+        return weighted <= self.capacity * self.period
+
+    def is_whole(self, state, now):
+        _, previous, current, _ = self.view(state, now)
+        return previous == 0 and current == 0
+
+    def charge(self, state, now, cost):
+        index, previous, current, _ = self.view(state, now)
+        return index, previous, current + cost
+
+
+class SlidingLog(Model):
+    """Every admitted stamp. One exactly a period old no longer counts (algorithms 1.5)."""
+
+    def __init__(self, count, period):
+        self.capacity, self.period = count, period
+
+    def live(self, state, now):
+        if state is None:
+            return 0
+        now = max(now, state[-1][0])
+        return sum(cost for stamp, cost in state if stamp > now - self.period)
+
+    def passes(self, state, now, cost):
+        return self.live(state, now) + cost <= self.capacity
+
+    def is_whole(self, state, now):
+        return self.live(state, now) == 0
+
+    def charge(self, state, now, cost):
+        stamp = now if state is None else max(now, state[-1][0])
+        kept = tuple(entry for entry in state or () if entry[0] > stamp - self.period)
+        return kept + ((stamp, cost),)
+
+
+def parse_rate(text):
+    """(count, period in ns or None, unit): "100/15m" is (100, 900 s, "m")."""
+    count, _, rest = text.partition("/")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    unit = rest[len(digits):]
+    length = UNITS.get(unit)
+    return int(count), length and int(digits or 1) * length, unit
+
+
+def models_of(limit, start):
+    """The models of one limit of a contract: the exact one first; a second where rounding must be told apart."""
+    algorithm = limit.get("algorithm", "token-bucket")
+    count, period, unit = parse_rate(limit["rate"])
+    if algorithm in ("token-bucket", "leaky-bucket"):
+        strict = StrictBucket(count, period, limit["burst"])
+        exact = Bucket(count, period, limit["burst"])
+        return [exact] if strict.is_exact else [exact, strict]
+    if algorithm == "sliding-window":
+        return [SlidingWindow(count, period, start)]
+    if algorithm == "sliding-log":
+        return [SlidingLog(count, period)]
+    align = limit.get("align", "epoch")
+    if align == "first-request":
+        return [FirstRequestWindow(count, period)]
+    if align.startswith("calendar "):
+        return [CalendarWindow(count, unit, align.split()[1], start)]
+    return [FixedWindow(count, period, start)]
