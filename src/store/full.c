@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * full.c - what a new key is answered when it gets no cell.
+ *
+ * The limit's when-full says so, and the answer says which policy spoke and why: FULL (sixteen live candidates, no
+ * ring, or the bound on new keys) or CONTENDED (64 loops lost, or a ring held by somebody else). Only `overflow`
+ * decides: all such keys of a shape share one more cell with its rate and burst, so together they stay within the
+ * bound of one key (P26).
+ *
+ * Words:    slot.word, by 8-byte exchange: it belongs to one shape for ever, so it needs no tag. slot.overflows.
+ * Ordering: relaxed. The word is its whole state and publishes nothing.
+ * Progress: lock-free; a lost exchange means that another charge was recorded. A log's overflow ring: as log.c.
+ * Reuse:    none.
+ */
+#include "store/table.h"
+
+void answer_undecided(struct ask *ask, enum weir_outcome outcome, enum weir_policy policy,
+                      enum weir_reason reason)
+{
+    *ask->out = (struct store_answer){
+        .outcome = outcome,
+        .policy = policy,
+        .reason = reason,
+        .at = ask->now,
+        .report = { 0, outcome == WEIR_UNMETERED ? ask->now : WEIR_NO_TIME, WEIR_NO_TIME },
+    };
+    if (reason == WEIR_REASON_CONTENDED && !ask->is_peek)
+        count_up(&ask->store->contended);
+}
+
+static void decide_overflow(struct ask *ask, struct slot *slot)
+{
+    uint64_t seen = __atomic_load_n(&slot->word, __ATOMIC_RELAXED);
+    struct step step;
+    do {
+        CELL_STEP();
+        step = shape_decide(ask->shape, seen, ask->now, ask->cost);
+    } while (step.word != seen && !ask->is_peek
+             && !__atomic_compare_exchange_n(&slot->word, &seen, step.word, true, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED));
+    ask->out->outcome = step.outcome;
+    ask->out->at = step.at;
+    ask->out->report = shape_report(ask->shape, &step, ask->cost);
+}
+
+static void answer_overflow(struct ask *ask, enum weir_reason reason)
+{
+    struct slot *slot = slot_of(ask->store, ask->shape);
+    if (!is_log(ask->shape)) {
+        decide_overflow(ask, slot);
+    } else if (!log_charge_ring(ask, slot->ring)) {
+        answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_REASON_CONTENDED);
+        return;
+    }
+    ask->out->policy = WEIR_POLICY_OVERFLOW;
+    ask->out->reason = reason;
+    if (ask->is_peek)
+        return;
+    count_up(&slot->overflows);
+    if (reason == WEIR_REASON_CONTENDED)
+        count_up(&ask->store->contended);
+}
+
+void full_answer(struct ask *ask, enum weir_reason reason)
+{
+    switch (ask->shape->when_full) {
+    case WEIR_FULL_OVERFLOW:
+        answer_overflow(ask, reason);
+        return;
+    case WEIR_FULL_OPEN:
+        answer_undecided(ask, WEIR_UNMETERED, WEIR_POLICY_OPEN, reason);
+        return;
+    default: /* closed; evict-least, which found nobody to evict */
+        answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, reason);
+    }
+}
+
+void full_undo(struct store *store, const struct shape *shape, const struct store_answer *taken, weir_ns now,
+               uint64_t cost)
+{
+    struct slot *slot = slot_of(store, shape);
+    if (is_log(shape)) {
+        log_give_back_ring(store, shape, slot->ring, taken, cost);
+        return;
+    }
+    uint64_t seen = __atomic_load_n(&slot->word, __ATOMIC_RELAXED), next;
+    do {
+        CELL_STEP();
+        next = shape_undo(shape, seen, taken->at, now, cost);
+    } while (
+        next != seen
+        && !__atomic_compare_exchange_n(&slot->word, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+uint64_t store_overflows(const struct store *store, const struct shape *shape)
+{
+    return __atomic_load_n(&slot_of(store, shape)->overflows, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * life.c - the store is reserved whole, filled with shapes, counted and given back.
+ *
+ * Words: counters, relaxed. Everything else here runs before or after deciding, but store_stats(), which only reads.
+ */
+#include "store/table.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* 2^30 groups are 2^33 cells: what 2^32 keys need at 60 %. */
+#define GROUP_BITS_MAX 30
+/* A table of this size or more is aligned to the pages that the kernel can map at once. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* ---- The machine ------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+static bool machine_has_exchange(bool *has_wide_load)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0)
+        return false;
+    *has_wide_load = (ecx & bit_AVX) != 0;
+    return (ecx & bit_CMPXCHG16B) != 0;
+}
+#else
+static bool machine_has_exchange(bool *has_wide_load)
+{
+    *has_wide_load = false;
+    return true; /* the compiler made the exchange, or failed to */
+}
+#endif
+
+/* ---- Making and freeing -------------------------------------------------------------------------------------- */
+
+static void *reserve(const struct weir_allocator *allocator, size_t size, size_t alignment)
+{
+    return allocator->allocate(allocator->context, size, alignment);
+}
+
+static void release(const struct weir_allocator *allocator, void *memory, size_t size)
+{
+    if (memory != NULL)
+        allocator->release(allocator->context, memory, size);
+}
+
+static size_t table_bytes(const struct store *store)
+{
+    return sizeof(struct group) << store->group_bits;
+}
+
+#define SLOTS_BYTES ((WEIR_LIMITS_MAX + 1) * sizeof(struct slot *))
+
+/* The least power of two of groups, at least two, that `keys` fill to 60 % at most; 0: too many. */
+static unsigned bits_for(size_t keys)
+{
+    unsigned bits = 1;
+    while (bits <= GROUP_BITS_MAX && ((uint64_t)GROUP_CELLS << bits) / 5 * 3 < keys)
+        bits++;
+    return bits <= GROUP_BITS_MAX ? bits : 0;
+}
+
+int store_new(struct store **out, const struct store_options *options, const struct weir_allocator *allocator)
+{
+    bool has_wide_load;
+    weir_rate new_keys = WEIR_RATE(0, 1, 0);
+    unsigned group_bits = bits_for(options->keys);
+    if (!machine_has_exchange(&has_wide_load))
+        return WEIR_ERR_MACHINE;
+    if (group_bits == 0 || options->log_stamps > (size_t)UINT32_MAX << RING_UNIT_BITS)
+        return WEIR_ERR_OPTION;
+    if (options->new_keys.count > 0
+        && !weir_rate_init(&new_keys, options->new_keys.count, options->new_keys.period,
+                           options->new_keys.count))
+        return WEIR_ERR_OPTION;
+
+    struct store *store = reserve(allocator, sizeof *store, _Alignof(struct store));
+    if (store == NULL)
+        return WEIR_ERR_MEMORY;
+    *store = (struct store){ .group_bits = group_bits,
+                             .has_wide_load = has_wide_load,
+                             .bounds_new_keys = options->new_keys.count > 0,
+                             .new_keys_rate = new_keys,
+                             .allocator = allocator };
+    if (arena_init(&store->arena, options->log_stamps, allocator) != 0)
+        goto undo_store;
+    store->slots = reserve(allocator, SLOTS_BYTES, 64);
+    if (store->slots == NULL)
+        goto undo_arena;
+    size_t size = table_bytes(store);
+    store->groups = reserve(allocator, size, size >= HUGE_PAGE ? HUGE_PAGE : _Alignof(struct group));
+    if (store->groups == NULL)
+        goto undo_slots;
+    *out = store;
+    return 0;
+
+undo_slots:
+    release(allocator, store->slots, SLOTS_BYTES);
+undo_arena:
+    arena_deinit(&store->arena, allocator);
+undo_store:
+    release(allocator, store, sizeof *store);
+    return WEIR_ERR_MEMORY;
+}
+
+void store_free(struct store *store)
+{
+    if (store == NULL)
+        return;
+    const struct weir_allocator *allocator = store->allocator;
+    for (size_t i = 0; i <= WEIR_LIMITS_MAX; i++)
+        release(allocator, store->slots[i], sizeof(struct slot));
+    release(allocator, store->groups, table_bytes(store));
+    release(allocator, store->slots, SLOTS_BYTES);
+    arena_deinit(&store->arena, allocator);
+    release(allocator, store, sizeof *store);
+}
+
+/* A log whose keys can overflow needs the ring of its overflow cell now; and any log needs room for one key. */
+static int reserve_ring(struct store *store, const struct shape *shape, struct slot *slot)
+{
+    if (!is_log(shape))
+        return 0;
+    if (log_claim(store, shape, &slot->ring) != RING_OK)
+        return WEIR_ERR_LOG_MEMORY;
+    struct ring *ring = &store->arena.rings[slot->ring];
+    ring->head = ring->count = 0;
+    *arena_stamps(&store->arena, slot->ring) = 0;
+    if (shape->when_full == WEIR_FULL_OVERFLOW)
+        return 0;
+    arena_give(&store->arena, slot->ring);
+    slot->ring = RING_NONE;
+    return 0;
+}
+
+int store_shape_add(struct store *store, const struct shape *shape)
+{
+    struct slot *slot = reserve(store->allocator, sizeof *slot, _Alignof(struct slot));
+    if (slot == NULL)
+        return WEIR_ERR_MEMORY;
+    slot->shape = shape;
+    slot->ring = RING_NONE;
+    int code = reserve_ring(store, shape, slot);
+    if (code != 0) {
+        release(store->allocator, slot, sizeof *slot);
+        return code;
+    }
+    store->slots[shape->number] = slot;
+    return 0;
+}
+
+/* ---- Counting -------------------------------------------------------------------------------------------------- */
+
+static uint64_t read_counter(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void count_cell(struct store *store, struct cell seen, weir_ns now, struct weir_stats *out)
+{
+    if (cell_is_empty(seen))
+        return;
+    if (cell_is_tent(seen))
+        out->cells_tentative++;
+    else if (place_is_dead(store, seen, now))
+        out->cells_dead++;
+    else
+        out->cells_live++;
+}
+
+void store_stats(struct store *store, weir_ns now, struct weir_stats *out)
+{
+    size_t group_count = (size_t)1 << store->group_bits, slots = 0;
+    *out = (struct weir_stats){ .cells = group_count * GROUP_CELLS };
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned j = 0; j < GROUP_CELLS; j++)
+            count_cell(store, cell_load(&store->groups[i].cells[j], store->has_wide_load), now, out);
+    for (size_t i = 0; i <= WEIR_LIMITS_MAX; i++) {
+        if (store->slots[i] == NULL)
+            continue;
+        slots++;
+        out->overflows += read_counter(&store->slots[i]->overflows);
+    }
+    out->placements = read_counter(&store->placements);
+    out->reclaims = read_counter(&store->reclaims);
+    out->evictions = read_counter(&store->evictions);
+    out->contended = read_counter(&store->contended);
+    out->log_stamps = (uint64_t)store->arena.unit_count * RING_UNIT;
+    out->log_stamps_free = (uint64_t)__atomic_load_n(&store->arena.free_units, __ATOMIC_RELAXED) * RING_UNIT;
+    out->bytes = sizeof *store + SLOTS_BYTES + slots * sizeof(struct slot) + table_bytes(store)
+                 + arena_bytes(&store->arena);
+}

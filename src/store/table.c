@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * table.c - deciding: find the key's cell, compute what it becomes, exchange it.
+ *
+ * Idea: a key has sixteen candidate cells and at most one of them is FINAL for it. Where there is one, a decision
+ * is a pure function of its content and takes effect by one exchange (or, refused, at the read). Where there is none
+ * the key is inserted in two phases, because two threads may insert the same key at once into different cells:
+ *
+ *     place    a TENT, unique by its nonce, in a cell of place.c's choice
+ *     verify   read all candidates again after seeing that TENT: no FINAL of the key, and no other TENT (kill those)
+ *     promote  exchange exactly that TENT for FINAL, with the first charge already in it
+ *
+ * P21, at most one FINAL cell per key. Suppose two, placed as x before y. Whoever promoted y verified after seeing y's
+ * TENT, hence after x was placed, and did not read this key in x's cell: so x's TENT had been killed, and its
+ * promotion, which names its nonce, fails for ever. The candidates never move, and nothing else is assumed: neither
+ * that a look at sixteen cells is one instant, nor which free cell is chosen. proof/insertion.pml checks it.
+ *
+ * Words:    cells (cell.h); nonce; new_keys; counters.
+ * Ordering: exchanges are full barriers and looks are acquires, so a look that starts after a TENT was seen sees all
+ *           that happened before it was placed. The rest is one word of state.
+ * Progress: lock-free. On a FINAL cell each lost exchange is another operation's success. Placing is given up after
+ *           PLACE_ATTEMPTS loops. A thread that stops leaves EMPTY, TENT or FINAL cells, each of which everybody can
+ *           handle: anyone promotes or kills anyone's TENT (P23).
+ * Reuse:    place.c.
+ */
+#include "store/table.h"
+
+/* ---- Finding ---------------------------------------------------------------------------------------------- */
+
+/* The FINAL cell of the key in one group, and its content. */
+static inline struct cell *find_in(struct store *store, struct group *group, const struct key *key,
+                                   struct cell *seen)
+{
+    for (unsigned mask = group_match(group, key->tag); mask != 0; mask &= mask - 1) {
+        struct cell *cell = &group->cells[__builtin_ctz(mask)];
+        *seen = cell_load(cell, store->has_wide_load);
+        if (seen->tag == key->word && !cell_is_tent(*seen))
+            return cell;
+    }
+    return NULL;
+}
+
+/* NULL: not there, or something that needs look_at(): an insertion, a waiting key, a stranger of the same tag. */
+static inline struct cell *find(struct store *store, const struct key *key, struct cell *seen)
+{
+    struct cell *cell = find_in(store, &store->groups[group_first(store, key->hash)], key, seen);
+    if (__builtin_expect(cell != NULL, 1))
+        return cell;
+    return find_in(store, &store->groups[group_second(store, key->hash)], key, seen);
+}
+
+/* ---- A key that has its cell ---------------------------------------------------------------------------------- */
+
+static void answer_step(struct ask *ask, const struct step *step)
+{
+    *ask->out = (struct store_answer){ .outcome = step->outcome,
+                                       .at = step->at,
+                                       .report = shape_report(ask->shape, step, ask->cost) };
+}
+
+/*
+ * Charge the cell: the decision that we made is the one recorded, or the cell has changed.
+ * order:    full barrier, though the cell is the whole state: see cell_exchange().
+ * progress: lock-free. AGAIN means that another operation on this cell took effect.
+ * reuse:    tag and state change together, so a cell given to another key makes our exchange fail.
+ */
+static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
+{
+    if (is_log(ask->shape)) {
+        *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
+        return log_charge(ask, seen);
+    }
+    struct step step = shape_decide(ask->shape, seen.state, ask->now, ask->cost);
+    if (!ask->is_peek && step.word != seen.state
+        && !cell_exchange(cell, seen, (struct cell){ seen.tag, step.word }))
+        return TURN_AGAIN;
+    answer_step(ask, &step);
+    return TURN_DONE;
+}
+
+/*
+ * A cell of our 48 tag bits that another limit's key wrote: the two meet about once in 2^65 / N^2 tables. Its word
+ * means nothing under our shape and our key may not have a second cell, so we wait for it to die.
+ */
+static enum turn meet_stranger(struct ask *ask, struct cell *cell, struct cell seen)
+{
+    if (!ask->is_peek && place_is_dead(ask->store, seen, ask->now)) {
+        (void)place_take(ask->store, cell, seen, (struct cell){ 0, 0 }, ask->now);
+        return TURN_AGAIN;
+    }
+    full_answer(ask, WEIR_REASON_FULL);
+    return TURN_DONE;
+}
+
+static enum turn charge_found(struct ask *ask, const struct look *look)
+{
+    struct cell seen = look->seen[look->final];
+    struct cell *cell = look_cell(look, look->final);
+    if (__builtin_expect((seen.tag & ~CELL_QUEUED) == ask->key.word, 1))
+        return charge(ask, cell, seen);
+    return meet_stranger(ask, cell, seen);
+}
+
+/* ---- A key that has none: two phases --------------------------------------------------------------------------- */
+
+/* What an absent key is answered at `now`, and the word that its cell then starts with. */
+static struct step begin(struct ask *ask, weir_ns now, struct report *report)
+{
+    if (is_log(ask->shape))
+        return log_begin(ask, now, report);
+    struct step step = shape_decide(ask->shape, 0, now, ask->cost);
+    *report = shape_report(ask->shape, &step, ask->cost);
+    return step;
+}
+
+/* No ring is left, but dead logs may hold some, in whichever group; and evict-least takes one from its candidates. */
+static bool rescue_ring(struct ask *ask, const struct look *look)
+{
+    struct store *store = ask->store;
+    store_sweep(store, ask->now, RESCUE_GROUPS);
+    if (ask->shape->when_full != WEIR_FULL_EVICT_LEAST
+        || arena_may_hold(&store->arena, arena_order(ask->shape->capacity)))
+        return true;
+    unsigned victim = place_pick_victim(store, look, ask->now, true);
+    return victim != LOOK_NONE
+           && place_evict(store, look_cell(look, victim), look->seen[victim], (struct cell){ 0, 0 });
+}
+
+/* A log's ring, before anything is placed for it. AGAIN: go on, there is one or none is needed. */
+static enum turn claim_ring(struct ask *ask, const struct look *look)
+{
+    if (!is_log(ask->shape) || ask->ring != RING_NONE)
+        return TURN_AGAIN;
+    enum ring_result result = log_claim(ask->store, ask->shape, &ask->ring);
+    if (result == RING_FULL && rescue_ring(ask, look))
+        result = log_claim(ask->store, ask->shape, &ask->ring);
+    if (result == RING_OK)
+        return TURN_AGAIN;
+    full_answer(ask, result == RING_FULL ? WEIR_REASON_FULL : WEIR_REASON_CONTENDED);
+    return TURN_DONE;
+}
+
+/*
+ * Read all candidates again, after the TENT at `mine` was seen: true when no other cell is this key's. Other TENTs of
+ * it are killed, and whoever placed them only looks again.
+ * order: each read is an acquire that follows the acquire of our TENT (P21, at the top of this file).
+ */
+static bool verify(struct ask *ask, const struct look *look, unsigned mine)
+{
+    struct store *store = ask->store;
+    for (unsigned i = 0; i < LOOK_CELLS; i++) {
+        struct cell *cell = look_cell(look, i);
+        if (i == mine)
+            continue;
+        struct cell seen = cell_load(cell, store->has_wide_load);
+        if (!cell_has_tag(seen, ask->key.tag))
+            continue;
+        if (!cell_is_tent(seen) || !cell_exchange(cell, seen, (struct cell){ 0, 0 }))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Turn the key's TENT, whoever placed it, into FINAL with our charge in it.
+ * order:    floor_ns is read after the verifying look: between that and the exchange no FINAL of this key can come
+ *           and go, so every forgetting of it has raised the floor that we see.
+ * progress: lock-free; a lost exchange means that the TENT was promoted, killed, or overwritten as abandoned.
+ */
+static enum turn promote(struct ask *ask, const struct look *look)
+{
+    unsigned mine = look->tent;
+    if (claim_ring(ask, look) == TURN_DONE)
+        return TURN_DONE;
+    if (STORE_VERIFIES && !verify(ask, look, mine))
+        return TURN_AGAIN;
+
+    weir_ns floor = floor_read(ask->store);
+    struct report report;
+    struct step step = begin(ask, ask->now > floor ? ask->now : floor, &report);
+    if (step.outcome == WEIR_ALLOW) {
+        struct cell next = { ask->key.word, step.word };
+        if (!cell_exchange(look_cell(look, mine), look->seen[mine], next))
+            return TURN_AGAIN;
+        ask->ring = RING_NONE; /* the cell's now */
+        count_up(&ask->store->placements);
+    }
+    *ask->out = (struct store_answer){ .outcome = step.outcome, .at = step.at, .report = report };
+    return TURN_DONE;
+}
+
+static struct cell tent_of(struct ask *ask)
+{
+    uint64_t nonce = __atomic_fetch_add(&ask->store->nonce, 1, __ATOMIC_RELAXED) & UINT32_MAX;
+    uint64_t ms = ask->now / WEIR_MILLISECOND & ((UINT64_C(1) << 31) - 1);
+    return (struct cell){ ask->key.word, CELL_TENT | ms << 32 | nonce };
+}
+
+/* The bound on new keys, charged once per decision however often it tries. */
+static bool may_place(struct ask *ask)
+{
+    struct store *store = ask->store;
+    if (!ask->may_place && store->bounds_new_keys) {
+        CELL_STEP();
+        weir_verdict verdict = weir_bucket_take_shared(&store->new_keys, &store->new_keys_rate, ask->now, 1);
+        ask->may_place = verdict.outcome == WEIR_ALLOW;
+        return ask->may_place;
+    }
+    return true;
+}
+
+/* Put a TENT of the key somewhere. Whether that worked or not, the next look tells. */
+static enum turn place(struct ask *ask, const struct look *look)
+{
+    struct store *store = ask->store;
+    unsigned pick = place_pick(store, look, ask->now);
+    bool evicts = pick == LOOK_NONE && ask->shape->when_full == WEIR_FULL_EVICT_LEAST;
+    if (evicts)
+        pick = place_pick_victim(store, look, ask->now, false);
+    if (pick == LOOK_NONE || !may_place(ask)) {
+        full_answer(ask, WEIR_REASON_FULL);
+        return TURN_DONE;
+    }
+    if (claim_ring(ask, look) == TURN_DONE)
+        return TURN_DONE;
+
+    struct cell *cell = look_cell(look, pick);
+    if (evicts)
+        (void)place_evict(store, cell, look->seen[pick], tent_of(ask));
+    else
+        (void)place_take(store, cell, look->seen[pick], tent_of(ask), ask->now);
+    return TURN_AGAIN;
+}
+
+static __attribute__((noinline)) void take_slowly(struct ask *ask)
+{
+    for (unsigned attempts = 0; attempts < PLACE_ATTEMPTS;) {
+        struct look look;
+        enum turn turn;
+        look_at(ask->store, &ask->key, &look);
+        if (look.final != LOOK_NONE) {
+            turn = charge_found(ask, &look);
+        } else {
+            attempts++;
+            turn = look.tent != LOOK_NONE ? promote(ask, &look) : place(ask, &look);
+        }
+        if (turn == TURN_DONE)
+            goto release_ring;
+    }
+    full_answer(ask, WEIR_REASON_CONTENDED);
+release_ring:
+    if (ask->ring != RING_NONE)
+        arena_give(&ask->store->arena, ask->ring);
+}
+
+/* ---- Looking without touching ----------------------------------------------------------------------------------- */
+
+/* Whether take_slowly() would find a cell, a ring and leave for this key. */
+static bool could_place(struct ask *ask, const struct look *look)
+{
+    struct store *store = ask->store;
+    if (is_log(ask->shape) && !arena_may_hold(&store->arena, arena_order(ask->shape->capacity)))
+        return false;
+    if (look->tent != LOOK_NONE)
+        return true;
+    if (place_pick(store, look, ask->now) == LOOK_NONE
+        && (ask->shape->when_full != WEIR_FULL_EVICT_LEAST
+            || place_pick_victim(store, look, ask->now, false) == LOOK_NONE))
+        return false;
+    return !store->bounds_new_keys
+           || weir_bucket_peek(&store->new_keys, &store->new_keys_rate, ask->now, 1).outcome == WEIR_ALLOW;
+}
+
+static void look_only(struct ask *ask)
+{
+    for (;;) {
+        struct look look;
+        look_at(ask->store, &ask->key, &look);
+        if (look.final != LOOK_NONE) {
+            if (charge_found(ask, &look) == TURN_DONE)
+                return;
+            continue; /* a log's cell changed hands: somebody moved on */
+        }
+        weir_ns floor = floor_read(ask->store);
+        struct report report;
+        struct step step = begin(ask, ask->now > floor ? ask->now : floor, &report);
+        if (step.outcome == WEIR_ALLOW && !could_place(ask, &look))
+            full_answer(ask, WEIR_REASON_FULL);
+        else
+            *ask->out = (struct store_answer){ .outcome = step.outcome, .at = step.at, .report = report };
+        return;
+    }
+}
+
+/* ---- The calls -------------------------------------------------------------------------------------------------- */
+
+static struct ask ask_of(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now,
+                         uint64_t cost, struct store_answer *out)
+{
+    return (struct ask){ .store = store,
+                         .shape = shape,
+                         .key = key_of(shape, hash),
+                         .now = now,
+                         .cost = cost,
+                         .ring = RING_NONE,
+                         .out = out };
+}
+
+/* Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. */
+static __attribute__((noinline)) void answer_without_charge(struct ask *ask)
+{
+    if (ask->now > WEIR_HORIZON && ask->cost <= ask->shape->capacity) {
+        answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_REASON_TIME);
+        return;
+    }
+    if (ask->now > WEIR_HORIZON)
+        ask->now = WEIR_HORIZON; /* NEVER is NEVER at any time */
+    ask->is_peek = true;
+    look_only(ask);
+}
+
+/*
+ * A bucket that has its cell: most calls end here. shape_decide() and shape_report() in line, with the rate's
+ * arithmetic from weir_bucket.h.
+ */
+static inline bool take_bucket(struct store *store, const struct shape *shape, const struct key *key,
+                               weir_ns now, uint64_t cost, struct store_answer *out)
+{
+    const weir_rate *rate = &shape->rate;
+    struct cell seen, *cell = find(store, key, &seen);
+    if (cell == NULL)
+        return false;
+
+    uint64_t word;
+    enum weir_outcome outcome = weir_rate_decide(rate, seen.state, now, cost, &word);
+    struct step step = { outcome, word, now };
+    out->outcome = outcome;
+    out->policy = WEIR_POLICY_NONE;
+    out->reason = WEIR_REASON_NONE;
+    out->at = now;
+    out->report = shape_report(shape, &step, cost);
+    return outcome != WEIR_ALLOW || cell_exchange(cell, seen, (struct cell){ seen.tag, word });
+}
+
+void store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+                struct store_answer *out)
+{
+    bool charges = cost - 1 < shape->capacity && now <= WEIR_HORIZON; /* cost 0 wraps to the largest */
+    if (__builtin_expect(charges && is_bucket(shape), 1)) {
+        struct key key = key_of(shape, hash);
+        if (__builtin_expect(take_bucket(store, shape, &key, now, cost, out), 1))
+            return;
+    }
+    struct ask ask = ask_of(store, shape, hash, now, cost, out);
+    if (charges)
+        take_slowly(&ask);
+    else
+        answer_without_charge(&ask);
+}
+
+void store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+                struct store_answer *out)
+{
+    struct ask ask = ask_of(store, shape, hash, now, cost, out);
+    struct cell seen;
+    ask.is_peek = true;
+    if (now > WEIR_HORIZON)
+        answer_without_charge(&ask);
+    else if (!is_log(shape) && find(store, &ask.key, &seen) != NULL)
+        (void)charge(&ask, NULL, seen);
+    else
+        look_only(&ask);
+}
+
+/*
+ * Give back what was taken, if the key still has its cell.
+ * progress: lock-free, as charge(). A miss in a race with a reclaim gives nothing back, which is sound.
+ */
+void store_undo(struct store *store, const struct shape *shape, uint64_t hash, const struct store_answer *taken,
+                weir_ns now, uint64_t cost)
+{
+    struct key key = key_of(shape, hash);
+    struct cell seen, *cell;
+    if (taken->outcome != WEIR_ALLOW || cost == 0 || now > WEIR_HORIZON)
+        return;
+    if (taken->policy == WEIR_POLICY_OVERFLOW) {
+        full_undo(store, shape, taken, now, cost);
+        return;
+    }
+    while ((cell = find(store, &key, &seen)) != NULL) {
+        if (is_log(shape)) {
+            if (log_give_back(store, shape, seen, taken, cost))
+                return;
+            continue;
+        }
+        uint64_t word = shape_undo(shape, seen.state, taken->at, now, cost);
+        if (word == seen.state || cell_exchange(cell, seen, (struct cell){ seen.tag, word }))
+            return;
+    }
+}
+
+void store_prefetch(const struct store *store, uint64_t hash)
+{
+    const struct group *group = &store->groups[group_first(store, hash)];
+    __builtin_prefetch(&group->cells[0], 1);
+    __builtin_prefetch(&group->cells[GROUP_CELLS / 2], 1);
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * table.h - what the files of the store share: the table's layout, a key's place in it, and one decision's thread.
+ *
+ *     table.c   deciding: find, charge, insert in two phases
+ *     place.c   which cell a new key may take, and taking cells from keys that are done
+ *     full.c    answers when there is no cell
+ *     log.c     sliding logs: a cell that points to a ring of stamps
+ *     arena.c   where rings come from
+ *     life.c    making, freeing, counting
+ */
+#ifndef WEIR_STORE_TABLE_H
+#define WEIR_STORE_TABLE_H
+
+#include "store/arena.h"
+#include "store/cell.h"
+#include "store/store.h"
+
+/* Loops of placing, helping and being disturbed before a new key is answered by its limit's when-full. */
+#define PLACE_ATTEMPTS 64
+
+/* An insertion that is older than this was abandoned: another key may take its cell. */
+#define TENT_OLD_MS 10
+
+/* Cells examined to free dead logs when a new log finds no ring; in groups. */
+#define RESCUE_GROUPS 64
+
+/* Switches for the mutants that test/threads must catch. Production has all three. */
+#ifndef STORE_VERIFIES
+#define STORE_VERIFIES 1
+#endif
+#ifndef STORE_HAS_GRACE
+#define STORE_HAS_GRACE 1
+#endif
+#ifndef STORE_HAS_FLOOR
+#define STORE_HAS_FLOOR 1
+#endif
+
+/* One shape, and the cell that its overflowing keys share. Written on the hot path only when the table is full. */
+struct slot {
+    _Alignas(64) const struct shape *shape;
+    uint64_t word;      /* of the overflow cell */
+    uint64_t overflows; /* decisions on it */
+    uint32_t ring;      /* sliding logs: the overflow cell's, or RING_NONE */
+};
+
+struct store {
+    /* Read by every decision, never written after store_new(). */
+    _Alignas(64) struct group *groups;
+    struct slot **slots; /* WEIR_LIMITS_MAX + 1 of them, by shape number */
+    unsigned group_bits; /* 1 .. 30 */
+    bool has_wide_load;
+    bool bounds_new_keys;
+    struct arena arena;
+    weir_rate new_keys_rate;
+    const struct weir_allocator *allocator;
+
+    /* Written by whoever places or reclaims. */
+    _Alignas(64) weir_ns floor_ns; /* no key that was found absent is decided before this stamp */
+    weir_bucket new_keys;
+    uint64_t nonce;
+    uint64_t sweep_at; /* next group of the sweep */
+    uint64_t placements, reclaims, evictions, contended;
+};
+
+/* A key's place: its tag and its two groups. */
+struct key {
+    uint64_t tag;  /* 48 bits */
+    uint64_t word; /* the tag word of its FINAL cell: shape and tag */
+    uint64_t hash;
+};
+
+/*
+ * The second group is a function of the first and the tag, in both directions: so two keys of one tag have either
+ * the same candidates or none in common, and identity is tag and place together (algorithms 3.3).
+ */
+static inline uint64_t group_first(const struct store *store, uint64_t hash)
+{
+    return hash >> (64 - store->group_bits);
+}
+
+static inline uint64_t group_second(const struct store *store, uint64_t hash)
+{
+    uint64_t mixed = (hash & CELL_TAG_MASK) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    return group_first(store, hash) ^ ((mixed | 1) & ((UINT64_C(1) << store->group_bits) - 1));
+}
+
+static inline struct key key_of(const struct shape *shape, uint64_t hash)
+{
+    uint64_t tag = hash & CELL_TAG_MASK;
+    return (struct key){ tag, (uint64_t)shape->number << CELL_TAG_BITS | tag, hash };
+}
+
+static inline bool is_log(const struct shape *shape)
+{
+    return shape->algorithm == WEIR_SLIDING_LOG;
+}
+
+static inline bool is_bucket(const struct shape *shape)
+{
+    return shape->algorithm == WEIR_TOKEN_BUCKET || shape->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* Raise a statistic. order: relaxed, it is read on its own. */
+static inline void count_up(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- One decision ---------------------------------------------------------------------------------------- */
+
+/* What is asked, and what the slow path holds on to between its loops. */
+struct ask {
+    struct store *store;
+    const struct shape *shape;
+    struct key key;
+    weir_ns now;
+    uint64_t cost;
+    bool is_peek;   /* writes nothing */
+    bool may_place; /* the bound on new keys let this one in */
+    uint32_t ring;  /* taken from the arena for this key, not yet published; or RING_NONE */
+    struct store_answer *out;
+};
+
+/* After one loop of the slow path. */
+enum turn { TURN_DONE, TURN_AGAIN };
+
+/* All candidate cells of a key, each read at one instant. */
+#define LOOK_CELLS (2 * GROUP_CELLS)
+#define LOOK_NONE LOOK_CELLS
+struct look {
+    struct cell *cells[2]; /* the groups' first cells */
+    struct cell seen[LOOK_CELLS];
+    unsigned final; /* the key's FINAL cell, or LOOK_NONE */
+    unsigned tent;  /* the first TENT of the key, or LOOK_NONE */
+};
+
+static inline struct cell *look_cell(const struct look *look, unsigned index)
+{
+    return &look->cells[index / GROUP_CELLS][index % GROUP_CELLS];
+}
+
+/* ---- place.c: cells for new keys ---------------------------------------------------------------------------- */
+
+void look_at(struct store *store, const struct key *key, struct look *look);
+
+/* The cell that the placement rule gives to a new key, or LOOK_NONE when all sixteen are live. */
+unsigned place_pick(struct store *store, const struct look *look, weir_ns now);
+
+/* Of the candidates of limits that chose evict-least, the one that will be full soonest; or LOOK_NONE. */
+unsigned place_pick_victim(struct store *store, const struct look *look, weir_ns now, bool logs_only);
+
+/*
+ * Put `next` where `seen` is: EMPTY, an abandoned TENT, or a FINAL that is dead. Counts a reclaim and raises
+ * floor_ns first. False: the cell changed, or a log came to life.
+ */
+bool place_take(struct store *store, struct cell *cell, struct cell seen, struct cell next, weir_ns now);
+
+/* The same over a live cell (evict-least): what it had spent is forgiven. */
+bool place_evict(struct store *store, struct cell *cell, struct cell seen, struct cell next);
+
+/* Whether a FINAL cell may be forgotten at `now`. */
+bool place_is_dead(struct store *store, struct cell seen, weir_ns now);
+
+weir_ns floor_read(struct store *store);
+
+/* ---- full.c: no cell ------------------------------------------------------------------------------------------ */
+
+void full_answer(struct ask *ask, enum weir_reason reason);
+void full_undo(struct store *store, const struct shape *shape, const struct store_answer *taken, weir_ns now,
+               uint64_t cost);
+
+/* An undecided answer: no numbers are known. */
+void answer_undecided(struct ask *ask, enum weir_outcome outcome, enum weir_policy policy,
+                      enum weir_reason reason);
+
+/* ---- log.c: rings ------------------------------------------------------------------------------------------- */
+
+/* Decide on the log of a FINAL cell. AGAIN: the cell has changed hands. */
+enum turn log_charge(struct ask *ask, struct cell seen);
+
+/* Decide on an overflow cell's ring. False: another thread held it all the time. */
+bool log_charge_ring(struct ask *ask, uint32_t ring);
+
+/* The stamps of a key that was absent: decide at `now` on an empty ring, ask->ring if this is no peek. */
+struct step log_begin(struct ask *ask, weir_ns now, struct report *report);
+
+/* The state word of a cell that points to the ring. */
+uint64_t log_state(struct store *store, uint32_t ring);
+
+enum ring_result { RING_OK, RING_FULL, RING_BUSY };
+
+/* Put a ring for the shape into *ring. */
+enum ring_result log_claim(struct store *store, const struct shape *shape, uint32_t *ring);
+
+bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cell seen, weir_ns now);
+
+/* When the newest stamp of a cell's log leaves the period; WEIR_NO_TIME when the ring is held or gone. */
+weir_ns log_reset_at(struct store *store, const struct shape *shape, struct cell seen);
+
+/* Exchange a log's cell and give its ring back; with `only_dead` at `now` only if the log says nothing any more. */
+bool log_retire(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen,
+                struct cell next, weir_ns now, bool only_dead);
+
+/* Take back stamps. False: the cell has changed hands. */
+bool log_give_back(struct store *store, const struct shape *shape, struct cell seen,
+                   const struct store_answer *taken, uint64_t cost);
+void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t ring,
+                        const struct store_answer *taken, uint64_t cost);
+
+/* ---- limits of a shape number --------------------------------------------------------------------------------- */
+
+static inline struct slot *slot_of(const struct store *store, const struct shape *shape)
+{
+    return store->slots[shape->number];
+}
+
+/* The shape that a cell was written under; it was made known before any cell could name it. */
+static inline const struct shape *shape_of_cell(const struct store *store, struct cell seen)
+{
+    return store->slots[cell_shape_number(seen)]->shape;
+}
+
+#endif
