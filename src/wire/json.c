@@ -88,8 +88,8 @@ static size_t utf8_encode(char *to, uint32_t point)
 }
 
 /*
- * One escape; json->at is on its backslash and is moved behind it. Writes up to 4 bytes, never more than the
- * escape has. Returns how many, 0 on an error that is set.
+ * One escape; json->at is on its backslash and is moved behind it. Writes 1 to 4 bytes, fewer than the escape has.
+ * Returns how many, 0 on an error that is set.
  */
 static size_t escape(struct json *json, char *to)
 {
@@ -142,37 +142,46 @@ static bool plain(struct json *json)
     return true;
 }
 
-/* json->at is behind the opening quote. */
+/* Append to the string that is being unescaped; false on an error that is set. */
+static bool copy(struct json *json, const char *from, size_t len)
+{
+    if (len > json->scratch_cap - json->scratch_len) {
+        (void)fail(json, json->at, "the strings of this text need more memory than there is");
+        return false;
+    }
+    if (len > 0)
+        memcpy(json->scratch + json->scratch_len, from, len);
+    json->scratch_len += len;
+    return true;
+}
+
+/* json->at is behind the opening quote. A string without escapes stays where it is. */
 static enum json_token string(struct json *json, enum json_token token)
 {
     const char *start = json->at;
-    char *copy = json->scratch + json->scratch_len;
-    size_t len = 0;
+    size_t copy_start = json->scratch_len;
     bool is_copied = false;
     for (;;) {
         const char *run = json->at;
         if (!plain(json))
             return JSON_ERROR;
-        size_t run_len = (size_t)(json->at - run);
         if (json->at == json->end)
             return fail(json, start - 1, "a string does not end");
         bool is_end = *json->at == '"';
         if (is_end && !is_copied)
             break;
         is_copied = true;
-        if (run_len + 4 > json->scratch_cap - json->scratch_len - len)
-            return fail(json, json->at, "the strings of this text need more memory than there is");
-        memcpy(copy + len, run, run_len);
-        len += run_len;
+        if (!copy(json, run, (size_t)(json->at - run)))
+            return JSON_ERROR;
         if (is_end)
             break;
-        size_t added = escape(json, copy + len);
-        if (added == 0)
+        char point[4];
+        size_t len = escape(json, point);
+        if (len == 0 || !copy(json, point, len))
             return JSON_ERROR;
-        len += added;
     }
-    json->text = is_copied ? (struct slice){ copy, len } : (struct slice){ start, (size_t)(json->at - start) };
-    json->scratch_len += len;
+    json->text = is_copied ? (struct slice){ json->scratch + copy_start, json->scratch_len - copy_start }
+                           : (struct slice){ start, (size_t)(json->at - start) };
     json->at++;
     return token;
 }
@@ -225,7 +234,7 @@ static enum json_token word(struct json *json)
     return fail(json, json->at, "a value must be an object, an array, a string, a number, true, false or null");
 }
 
-static enum json_token open(struct json *json, bool is_object)
+static enum json_token open_bracket(struct json *json, bool is_object)
 {
     if (json->depth == JSON_DEPTH_MAX)
         return fail(json, json->at, "the text is nested more than 16 deep");
@@ -236,7 +245,7 @@ static enum json_token open(struct json *json, bool is_object)
     return is_object ? JSON_OBJECT : JSON_ARRAY;
 }
 
-static enum json_token close(struct json *json)
+static enum json_token close_bracket(struct json *json)
 {
     bool is_object = json->objects >> (json->depth - 1) & 1;
     json->at++;
@@ -248,7 +257,7 @@ static enum json_token close(struct json *json)
 static enum json_token value(struct json *json)
 {
     if (*json->at == '{' || *json->at == '[')
-        return open(json, *json->at == '{');
+        return open_bracket(json, *json->at == '{');
     json->state = BEHIND;
     if (*json->at == '"') {
         json->at++;
@@ -287,7 +296,7 @@ enum json_token json_next(struct json *json)
     bool is_object = json->depth > 0 && (json->objects >> (json->depth - 1) & 1);
     bool may_close = is_behind || json->state == FIRST_ITEM || json->state == FIRST_MEMBER;
     if (may_close && *json->at == (is_object ? '}' : ']'))
-        return close(json);
+        return close_bracket(json);
     if (is_behind) {
         if (*json->at != ',')
             return fail(json, json->at,
