@@ -65,6 +65,9 @@ const char *network_error_text(enum network_error error);
 /* Write `10.0.0.0/8`; a network of one address is written without its length. */
 size_t network_format(const struct network *network, char text[ADDRESS_TEXT_MAX]);
 
+/* The network of this length (counted in 16 bytes) around an address. */
+struct network network_of(const struct address *address, unsigned length);
+
 bool network_contains(const struct network *network, const struct address *address);
 bool networks_contain(const struct network *networks, size_t count, const struct address *address);
 

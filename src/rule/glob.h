@@ -4,8 +4,8 @@
  *
  * The whole value must match, case-sensitively, byte by byte. `\` makes the next character ordinary; nothing but
  * `*` and `\` is special.
- *   GLOB_PATH  `*` is any run, also an empty one, without `/`; `**` (or more stars) any run at all; a final `/**`
- *              also matches the path without it: `/v1/**` is `/v1`, `/v1/` and everything below.
+ *   GLOB_PATH  one star is any run, also an empty one, without a slash; two or more are any run at all; a final
+ *              slash and two stars also match the path without them: below /v1, /v1/ and /v1 itself.
  *   GLOB_TEXT  any number of stars is any run at all.
  */
 #ifndef WEIR_RULE_GLOB_H
