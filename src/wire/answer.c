@@ -309,21 +309,12 @@ static weir_ns more_after(const struct weir_contract_limit *limit, const struct 
         return WEIR_NO_TIME;
     if (is_bucket && limit->window != WEIR_NO_TIME && decision->remaining < decision->capacity) {
         uint64_t behind = decision->capacity - decision->remaining - 1; /* tokens that come after the next */
-        __extension__ typedef unsigned __int128 u128;
-        u128 product = (u128)behind * limit->window;
+        weir_u128_ product = (weir_u128_)behind * limit->window;
         uint64_t later = (uint64_t)(product / decision->capacity);
         later -= later > 0 && limit->window % decision->capacity != 0;
         more = later < reset ? reset - later : 1;
     }
     return decision->outcome == WEIR_DENY && retry < more ? retry : more;
-}
-
-/* "name" as a Structured Fields String: names of limits hold no quote and no backslash. */
-static void draft_name(struct text *out, const struct weir_contract_limit *limit, bool is_first)
-{
-    text_string(out, is_first ? "\"" : ", \"");
-    text_string(out, limit->name);
-    text_literal(out, "\"");
 }
 
 static void draft_policy(struct text *out, const struct weir_contract_limit *limit)
@@ -348,34 +339,27 @@ static void draft_state(struct text *out, const struct weir_contract_limit *limi
     }
 }
 
-/* RateLimit-Policy names every limit that the request met, RateLimit those whose state is known. */
-static void draft_fields(struct text *out, const struct weir_contract *contract,
-                         const struct weir_answer *answer, weir_ns now)
+/*
+ * One field of the draft: a Structured Fields List of names as Strings (names of limits hold no quote and no
+ * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose state
+ * is known; a field without members is left out.
+ */
+static void draft_field(struct text *out, const struct weir_contract *contract,
+                        const struct weir_answer *answer, weir_ns now, bool is_policy)
 {
     bool is_first = true;
-    if (answer->count == 0)
-        return;
     for (size_t i = 0; i < answer->count; i++) {
-        const struct weir_contract_limit *limit = weir_contract_limit(contract, answer->each[i].limit);
-        if (limit == NULL)
+        const struct weir_decision *each = &answer->each[i];
+        const struct weir_contract_limit *limit = weir_contract_limit(contract, each->limit);
+        if (limit == NULL || !(is_policy || has_numbers(each)))
             continue;
-        if (is_first)
-            text_literal(out, "RateLimit-Policy: ");
-        draft_name(out, limit, is_first);
-        draft_policy(out, limit);
-        is_first = false;
-    }
-    if (!is_first)
-        text_literal(out, "\r\n");
-    is_first = true;
-    for (size_t i = 0; i < answer->count; i++) {
-        const struct weir_contract_limit *limit = weir_contract_limit(contract, answer->each[i].limit);
-        if (limit == NULL || !has_numbers(&answer->each[i]))
-            continue;
-        if (is_first)
-            text_literal(out, "RateLimit: ");
-        draft_name(out, limit, is_first);
-        draft_state(out, limit, &answer->each[i], now);
+        text_string(out, !is_first ? ", \"" : is_policy ? "RateLimit-Policy: \"" : "RateLimit: \"");
+        text_string(out, limit->name);
+        text_literal(out, "\"");
+        if (is_policy)
+            draft_policy(out, limit);
+        else
+            draft_state(out, limit, each, now);
         is_first = false;
     }
     if (!is_first)
@@ -413,9 +397,11 @@ void answer_fields(struct text *out, const struct answer_contract *shape, const 
     }
     if (shape->headers == WEIR_HEADERS_TRIO)
         trio_fields(out, &plain, decision, now);
-    else if (shape->headers == WEIR_HEADERS_X_RATELIMIT)
+    if (shape->headers == WEIR_HEADERS_X_RATELIMIT)
         trio_fields(out, &x, decision, now);
-    else if (shape->headers == WEIR_HEADERS_DRAFT)
-        draft_fields(out, shape->contract, answer, now);
+    if (shape->headers == WEIR_HEADERS_DRAFT) {
+        draft_field(out, shape->contract, answer, now, true);
+        draft_field(out, shape->contract, answer, now, false);
+    }
     degraded_field(out, decision->policy);
 }
