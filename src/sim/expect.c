@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * expect.c - what a step expects: counts over the step, then facts about its last decision and the limits it met.
+ *
+ * One table of facts gives their words and readers; play.c compares and prints by the same enum.
+ */
+#include "sim/fields.h"
+
+/* ---- Words ----------------------------------------------------------------------------------------------- */
+
+/* Find the member whose word this is; null is 0 where `takes_null`. -1: none. */
+static int word_find(const struct tree_node *node, const char *(*word)(int), int count)
+{
+    for (int i = 0; node->kind == TREE_SCALAR && i < count; i++)
+        if (word(i) != NULL && slice_equals(node->text, slice_of(word(i))))
+            return i;
+    return -1;
+}
+
+static const char *outcome_word(int i)
+{
+    /* A wait is told by when it was served, and never counted. */
+    return i == WEIR_WAIT ? NULL : weir_outcome_name((enum weir_outcome)i);
+}
+
+static const char *policy_word(int i)
+{
+    return weir_policy_name((enum weir_policy)i);
+}
+
+static const char *reason_word(int i)
+{
+    return weir_reason_name((enum weir_reason)i);
+}
+
+/* ---- Facts ----------------------------------------------------------------------------------------------- */
+
+static bool read_decision(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    int found = word_find(node, outcome_word, WEIR_OUTCOME_COUNT);
+    out->value.outcome = (enum weir_outcome)(found < 0 ? 0 : found);
+    return found >= 0
+           || field_fault(fields, node, "write allow, deny, never, duplicate, unmetered or refused",
+                          "is no decision");
+}
+
+static bool read_limit(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    if (field_is_null(node))
+        return true;
+    if (node->kind != TREE_SCALAR || node->text.len == 0 || node->text.len > WEIR_NAME_MAX)
+        return field_fault(fields, node, "write a limit's name, or null", "is no name of a limit");
+    memcpy(out->value.name, node->text.at, node->text.len + 1);
+    return true;
+}
+
+static bool read_policy(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    int found = field_is_null(node) ? 0 : word_find(node, policy_word, WEIR_POLICY_COUNT);
+    out->value.policy = (enum weir_policy)(found < 0 ? 0 : found);
+    return found >= 0
+           || field_fault(fields, node, "write closed, open, local, leased, overflow or null", "is no policy");
+}
+
+static bool read_reason(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    int found = field_is_null(node) ? 0 : word_find(node, reason_word, WEIR_REASON_COUNT);
+    out->value.reason = (enum weir_reason)(found < 0 ? 0 : found);
+    return found >= 0
+           || field_fault(fields, node, "write store, full, contended, time, attribute, missing-key or null",
+                          "is no reason");
+}
+
+static bool read_capacity(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    out->value.has_capacity = !field_is_null(node);
+    return !out->value.has_capacity || field_integer(fields, node, 0, UINT64_MAX, &out->value.capacity);
+}
+
+static bool read_remaining(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    out->value.has_remaining = !field_is_null(node);
+    return !out->value.has_remaining || field_integer(fields, node, 0, UINT64_MAX, &out->value.remaining);
+}
+
+static bool read_length(struct fields *fields, const struct tree_node *node, weir_ns *out)
+{
+    *out = WEIR_NO_TIME;
+    return field_is_null(node) || field_duration(fields, node, out);
+}
+
+static bool read_retry_after(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return read_length(fields, node, &out->value.retry_after);
+}
+
+static bool read_reset_after(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return read_length(fields, node, &out->value.reset_after);
+}
+
+static bool read_decided_at(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_duration(fields, node, &out->decided_at);
+}
+
+static const struct {
+    const char *name;
+    bool (*read)(struct fields *fields, const struct tree_node *node, struct expectation *out);
+} facts[] = {
+    [FACT_DECISION] = { "decision", read_decision },
+    [FACT_LIMIT] = { "limit", read_limit },
+    [FACT_POLICY] = { "policy", read_policy },
+    [FACT_REASON] = { "reason", read_reason },
+    [FACT_CAPACITY] = { "capacity", read_capacity },
+    [FACT_REMAINING] = { "remaining", read_remaining },
+    [FACT_RETRY_AFTER] = { "retry_after", read_retry_after },
+    [FACT_RESET_AFTER] = { "reset_after", read_reset_after },
+    [FACT_DECIDED_AT] = { "decided_at", read_decided_at },
+};
+_Static_assert(sizeof facts / sizeof *facts == FACT_COUNT, "a fact lacks its row");
+
+const char *fact_name(enum fact fact)
+{
+    return facts[fact].name;
+}
+
+/* ---- Maps ------------------------------------------------------------------------------------------------ */
+
+static bool read_fact(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    int fact = fields->field->argument;
+    out->given |= 1u << fact;
+    return facts[fact].read(fields, node, out);
+}
+
+static bool read_limit_fact(struct fields *fields, const struct tree_node *node, void *into)
+{
+    return read_fact(fields, node, into);
+}
+
+static bool read_last_fact(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct timeline_step *step = into;
+    return read_fact(fields, node, &step->last);
+}
+
+static bool read_outcome_count(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct timeline_step *step = into;
+    step->has_counts = true;
+    return field_integer(fields, node, 0, TIMELINE_TIMES_MAX, &step->counts[fields->field->argument]);
+}
+
+static bool read_limits(struct fields *fields, const struct tree_node *node, void *into)
+{
+    static const struct field table[] = {
+        { "limit", FIELD_REQUIRED, read_limit_fact, FACT_LIMIT },
+        { "decision", FIELD_OPTIONAL, read_limit_fact, FACT_DECISION },
+        { "policy", FIELD_OPTIONAL, read_limit_fact, FACT_POLICY },
+        { "reason", FIELD_OPTIONAL, read_limit_fact, FACT_REASON },
+        { "capacity", FIELD_OPTIONAL, read_limit_fact, FACT_CAPACITY },
+        { "remaining", FIELD_OPTIONAL, read_limit_fact, FACT_REMAINING },
+        { "retry_after", FIELD_OPTIONAL, read_limit_fact, FACT_RETRY_AFTER },
+        { "reset_after", FIELD_OPTIONAL, read_limit_fact, FACT_RESET_AFTER },
+    };
+    struct timeline_step *step = into;
+    bool is_good = true;
+    step->has_limits = true;
+    if (node->kind != TREE_LIST || node->count > WEIR_ASKS_MAX)
+        return field_fault(fields, node, "give a list of { limit: NAME, ... }, at most 64", "is no such list");
+    step->limits = tree_allocate(fields->tree, node->count == 0 ? 1 : node->count, sizeof *step->limits);
+    if (step->limits == NULL)
+        return field_fault(fields, node, "split the file", "does not fit this machine's memory");
+    for (const struct tree_node *item = node->first; item != NULL; item = item->next)
+        is_good &= fields_read(fields->tree, item, "an expected limit", table, sizeof table / sizeof *table,
+                               &step->limits[step->limit_count++]);
+    return is_good;
+}
+
+bool expect_read(struct fields *fields, const struct tree_node *node, void *step)
+{
+    static const struct field table[] = {
+        { "allow", FIELD_OPTIONAL, read_outcome_count, WEIR_ALLOW },
+        { "deny", FIELD_OPTIONAL, read_outcome_count, WEIR_DENY },
+        { "never", FIELD_OPTIONAL, read_outcome_count, WEIR_NEVER },
+        { "duplicate", FIELD_OPTIONAL, read_outcome_count, WEIR_DUPLICATE },
+        { "unmetered", FIELD_OPTIONAL, read_outcome_count, WEIR_UNMETERED },
+        { "refused", FIELD_OPTIONAL, read_outcome_count, WEIR_REFUSED },
+        { "decision", FIELD_OPTIONAL, read_last_fact, FACT_DECISION },
+        { "limit", FIELD_OPTIONAL, read_last_fact, FACT_LIMIT },
+        { "policy", FIELD_OPTIONAL, read_last_fact, FACT_POLICY },
+        { "reason", FIELD_OPTIONAL, read_last_fact, FACT_REASON },
+        { "capacity", FIELD_OPTIONAL, read_last_fact, FACT_CAPACITY },
+        { "remaining", FIELD_OPTIONAL, read_last_fact, FACT_REMAINING },
+        { "retry_after", FIELD_OPTIONAL, read_last_fact, FACT_RETRY_AFTER },
+        { "reset_after", FIELD_OPTIONAL, read_last_fact, FACT_RESET_AFTER },
+        { "decided_at", FIELD_OPTIONAL, read_last_fact, FACT_DECIDED_AT },
+        { "limits", FIELD_OPTIONAL, read_limits, 0 },
+        { "served_at", FIELD_LATER, NULL, 0 },
+    };
+    return fields_read(fields->tree, node, "expect", table, sizeof table / sizeof *table, step);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * player.h - what a timeline is played against: something that holds a contract and decides requests in virtual time.
+ *
+ * The same files are played against the library and through each door, so a door or store that comes later needs
+ * one of these and no new tests.
+ */
+#ifndef WEIR_SIM_PLAYER_H
+#define WEIR_SIM_PLAYER_H
+
+#include "sim/timeline.h"
+
+enum player_result {
+    PLAYER_OK,
+    PLAYER_FAULTY,      /* the contract or the request is at fault: player->error, or told on `err` */
+    PLAYER_UNREACHABLE, /* what decides is not there: player->error */
+};
+
+struct player {
+    const char *name; /* "library": where the decisions come from */
+
+    /* Begin with the timeline's contract in a fresh state. Diagnostics go to `err`. */
+    enum player_result (*open)(struct player *player, const struct timeline *timeline, FILE *err);
+    /* Decide at an instant of virtual time. */
+    enum player_result (*decide)(struct player *player, const struct weir_request *request, weir_ns now,
+                                 struct verdict *out);
+    /* Forget everything; after a failed open() too. */
+    void (*close)(struct player *player);
+
+    char error[400]; /* "": it was told on `err` */
+};
+
+/* Decides by the library in this process. Its memory is the caller's; it needs no closing but close(). */
+struct player_library {
+    struct player player;
+    struct weir_contract *contract;
+};
+void player_library_init(struct player_library *library);
+
+#endif
