@@ -25,7 +25,7 @@ static bool run_at_fill(double fill, struct outcome *out)
     static const struct weir_limit limit = { .name = "once", .rate = { 1, PERIOD }, .burst = 1 };
     struct weir *weir;
     weir_limit_id id;
-    if (weir_new(&weir, &(struct weir_options){ .keys = CELLS * 6 / 10 }) != 0
+    if (weir_new(&weir, &(struct weir_options){ .keys = CELLS / 5 * 3 }) != 0
         || weir_limit_add(weir, &limit, &id) != 0)
         return false;
 
