@@ -25,7 +25,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define CELL_SANITIZED 1
@@ -71,11 +70,23 @@ _Static_assert(sizeof(struct group) == 128, "a group is two cache lines");
 
 __extension__ typedef unsigned __int128 __attribute__((may_alias)) cell_bits;
 
+/* In registers: through memory, the two halves would wait for each other's store. */
 static inline cell_bits cell_to_bits(struct cell cell)
 {
-    cell_bits bits;
-    memcpy(&bits, &cell, sizeof bits);
-    return bits;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (cell_bits)cell.state << 64 | cell.tag;
+#else
+    return (cell_bits)cell.tag << 64 | cell.state;
+#endif
+}
+
+static inline struct cell cell_from_bits(cell_bits bits)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return (struct cell){ (uint64_t)bits, (uint64_t)(bits >> 64) };
+#else
+    return (struct cell){ (uint64_t)(bits >> 64), (uint64_t)bits };
+#endif
 }
 
 /*
@@ -103,20 +114,17 @@ static inline bool cell_exchange(struct cell *cell, struct cell seen, struct cel
  */
 static inline struct cell cell_load(struct cell *cell, bool has_wide_load)
 {
-    struct cell seen;
     CELL_STEP();
 #if CELL_HAS_SSE
     if (__builtin_expect(has_wide_load, 1)) {
         __m128i bits = *(volatile __m128i *)cell;
         __atomic_signal_fence(__ATOMIC_ACQUIRE);
-        memcpy(&seen, &bits, sizeof seen);
-        return seen;
+        return (struct cell){ (uint64_t)_mm_cvtsi128_si64(bits),
+                              (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(bits, bits)) };
     }
 #endif
     (void)has_wide_load;
-    cell_bits bits = __sync_val_compare_and_swap((cell_bits *)cell, 0, 0);
-    memcpy(&seen, &bits, sizeof seen);
-    return seen;
+    return cell_from_bits(__sync_val_compare_and_swap((cell_bits *)cell, 0, 0));
 }
 
 /*

@@ -232,7 +232,7 @@ static enum turn place(struct ask *ask, const struct look *look)
     return TURN_AGAIN;
 }
 
-static __attribute__((noinline)) void take_slowly(struct ask *ask)
+static void take_slowly(struct ask *ask)
 {
     for (unsigned attempts = 0; attempts < PLACE_ATTEMPTS;) {
         struct look look;
@@ -307,7 +307,7 @@ static struct ask ask_of(struct store *store, const struct shape *shape, uint64_
 }
 
 /* Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. */
-static __attribute__((noinline)) void answer_without_charge(struct ask *ask)
+static void answer_without_charge(struct ask *ask)
 {
     if (ask->now > WEIR_HORIZON && ask->cost <= ask->shape->capacity) {
         answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_REASON_TIME);
@@ -319,43 +319,65 @@ static __attribute__((noinline)) void answer_without_charge(struct ask *ask)
     look_only(ask);
 }
 
-/*
- * A bucket that has its cell: most calls end here. shape_decide() and shape_report() in line, with the rate's
- * arithmetic from weir_bucket.h.
- */
-static inline bool take_bucket(struct store *store, const struct shape *shape, const struct key *key,
-                               weir_ns now, uint64_t cost, struct store_answer *out)
+/* shape_report() of a bucket in line: the clock is computed once, and a refused single token divides nothing. */
+static inline void report_bucket(const weir_rate *rate, uint64_t word, weir_ns now, uint64_t cost, bool passes,
+                                 struct report *report)
 {
-    const weir_rate *rate = &shape->rate;
-    struct cell seen, *cell = find(store, key, &seen);
-    if (cell == NULL)
-        return false;
+    report->remaining = !passes && cost == 1 ? 0 : weir_rate_remaining(rate, word, now);
+    report->retry_at = passes ? now : weir_rate_retry_at(rate, word, now, cost);
+    report->reset_at = weir_rate_full_at(rate, word, now);
+}
 
+/*
+ * A bucket that has its cell: shape_decide() and charge() in line, with the arithmetic of weir_bucket.h. False:
+ * somebody has to look closer.
+ */
+static inline __attribute__((always_inline)) bool take_bucket(const weir_rate *rate, struct cell *cell,
+                                                              struct cell seen, weir_ns now, uint64_t cost,
+                                                              struct store_answer *out)
+{
     uint64_t word;
     enum weir_outcome outcome = weir_rate_decide(rate, seen.state, now, cost, &word);
-    struct step step = { outcome, word, now };
+    bool passes = outcome == WEIR_ALLOW;
+    if (passes && __builtin_expect(!cell_exchange(cell, seen, (struct cell){ seen.tag, word }), 0))
+        return false;
     out->outcome = outcome;
     out->policy = WEIR_POLICY_NONE;
     out->reason = WEIR_REASON_NONE;
     out->at = now;
-    out->report = shape_report(shape, &step, cost);
-    return outcome != WEIR_ALLOW || cell_exchange(cell, seen, (struct cell){ seen.tag, word });
+    report_bucket(rate, word, now, cost, passes, &out->report);
+    return true;
 }
 
+static __attribute__((noinline)) void take_otherwise(struct store *store, const struct shape *shape,
+                                                     uint64_t hash, weir_ns now, uint64_t cost,
+                                                     struct store_answer *out)
+{
+    struct ask ask = ask_of(store, shape, hash, now, cost, out);
+    if (cost == 0 || cost > shape->capacity || now > WEIR_HORIZON)
+        answer_without_charge(&ask);
+    else
+        take_slowly(&ask);
+}
+
+/* Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. */
 void store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
     bool charges = cost - 1 < shape->capacity && now <= WEIR_HORIZON; /* cost 0 wraps to the largest */
     if (__builtin_expect(charges && is_bucket(shape), 1)) {
         struct key key = key_of(shape, hash);
-        if (__builtin_expect(take_bucket(store, shape, &key, now, cost, out), 1))
-            return;
+        struct cell seen, *cell = find(store, &key, &seen);
+        if (__builtin_expect(cell != NULL, 1)) {
+            const weir_rate *rate = &shape->rate;
+            /* A copy that no exchange can be thought to change, and whose clock is one multiplication. */
+            const weir_rate exact = { rate->burst, rate->ticks, rate->per_b, 1, 0, 0 };
+            if (__builtin_expect(rate->b == 1, 1) ? take_bucket(&exact, cell, seen, now, cost, out)
+                                                  : take_bucket(rate, cell, seen, now, cost, out))
+                return;
+        }
     }
-    struct ask ask = ask_of(store, shape, hash, now, cost, out);
-    if (charges)
-        take_slowly(&ask);
-    else
-        answer_without_charge(&ask);
+    take_otherwise(store, shape, hash, now, cost, out);
 }
 
 void store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
