@@ -4,6 +4,8 @@
  */
 #include "wire/text.h"
 
+#include "base/civil.h"
+
 static const char digit_pairs[] =
     "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
@@ -130,20 +132,12 @@ void text_http_date(struct text *text, uint64_t unix_seconds)
     char date[] = "Thu, 01 Jan 1970 00:00:00 GMT";
     uint64_t days = unix_seconds / 86400;
     unsigned second = (unsigned)(unix_seconds % 86400);
-
-    /* Civil date from a day count, in years that begin in March, so that a leap day is a year's last. */
-    uint64_t shifted = days + 719468, era = shifted / 146097;
-    unsigned day_of_era = (unsigned)(shifted % 146097);
-    unsigned year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    unsigned day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    unsigned month = (5 * day_of_year + 2) / 153; /* 0 is March */
-    unsigned day = day_of_year - (153 * month + 2) / 5 + 1;
-    unsigned year = (unsigned)(era * 400) + year_of_era + (month >= 10);
-    month = (month + 2) % 12;
+    struct civil civil = civil_from_days((int64_t)days);
+    unsigned year = (unsigned)civil.year;
 
     memcpy(date, weekdays + 3 * (days % 7), 3);
-    put_pair(date + 5, day);
-    memcpy(date + 8, months + (size_t)3 * month, 3);
+    put_pair(date + 5, civil.day);
+    memcpy(date + 8, months + (size_t)3 * (civil.month - 1), 3);
     put_pair(date + 12, year / 100);
     put_pair(date + 14, year);
     put_pair(date + 17, second / 3600);
