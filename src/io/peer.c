@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* peer.c - the peer's address, or the user behind a Unix socket; see peer.h. */
+#include "io/peer.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static uint32_t uid_of(int fd)
+{
+    struct ucred credentials;
+    socklen_t len = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) != 0)
+        return UINT32_MAX;
+    return credentials.uid;
+}
+
+bool peer_of(int fd, struct peer *out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } socket;
+    socklen_t len = sizeof socket;
+    if (getpeername(fd, &socket.any, &len) != 0)
+        return false;
+
+    *out = (struct peer){ .uid = UINT32_MAX };
+    switch (socket.any.sa_family) {
+    case AF_INET:
+        out->address[10] = 0xff;
+        out->address[11] = 0xff;
+        memcpy(out->address + 12, &socket.v4.sin_addr, 4);
+        return true;
+    case AF_INET6:
+        memcpy(out->address, &socket.v6.sin6_addr, 16);
+        return true;
+    case AF_UNIX:
+        out->is_unix = true;
+        out->uid = uid_of(fd);
+        return true;
+    default:
+        return false;
+    }
+}

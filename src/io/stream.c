@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* stream.c - libuv's TCP and pipe handles behind one set of events; see stream.h. */
+#include "io/stream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the socket did not take at once. */
+struct unsent {
+    uv_write_t request;
+    size_t len;
+    char bytes[];
+};
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    struct stream *stream = handle->data;
+    char *at = NULL;
+    size_t size = 0;
+    (void)suggested;
+    stream->events->room(stream, &at, &size);
+    *out = uv_buf_init(at, (unsigned)size);
+}
+
+static void on_read(uv_stream_t *handle, ssize_t len, const uv_buf_t *buffer)
+{
+    struct stream *stream = handle->data;
+    (void)buffer;
+    if (len > 0)
+        stream->events->read(stream, (size_t)len);
+    else if (len < 0)
+        stream->events->ended(stream, len == UV_EOF ? 0 : (int)len);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct stream *stream = handle->data;
+    stream->events->closed(stream);
+}
+
+int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                const struct stream_events *events)
+{
+    memset(stream, 0, sizeof *stream);
+    stream->events = events;
+    int result = is_unix ? uv_pipe_init(loop, &stream->uv.pipe, 0) : uv_tcp_init(loop, &stream->uv.tcp);
+    assert(result == 0); /* neither asks the system for anything */
+    stream->uv.handle.data = stream;
+    result = is_unix ? uv_pipe_open(&stream->uv.pipe, fd) : uv_tcp_open(&stream->uv.tcp, fd);
+    if (result != 0)
+        (void)close(fd);
+    if (result == 0 && !is_unix)
+        (void)uv_tcp_nodelay(&stream->uv.tcp, 1); /* failing: late replies, not wrong ones */
+    if (result == 0)
+        result = uv_read_start(&stream->uv.stream, on_room, on_read);
+    stream->is_reading = result == 0;
+    if (result != 0)
+        stream_close(stream);
+    return result;
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct unsent *unsent = (struct unsent *)request;
+    struct stream *stream = request->handle->data;
+    stream->unsent -= unsent->len;
+    free(unsent);
+    if (stream->is_closing)
+        return;
+    if (status < 0)
+        stream->events->ended(stream, status);
+    else if (stream->unsent == 0)
+        stream->events->sent(stream);
+}
+
+bool stream_send(struct stream *stream, const void *bytes, size_t len)
+{
+    if (len == 0 || stream->is_closing)
+        return true;
+    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)len);
+    int sent = stream->unsent == 0 ? uv_try_write(&stream->uv.stream, &buffer, 1) : UV_EAGAIN;
+    if (sent == UV_EAGAIN)
+        sent = 0;
+    if (sent < 0)
+        return false;
+    if ((size_t)sent == len)
+        return true;
+
+    size_t rest = len - (size_t)sent;
+    struct unsent *unsent = malloc(sizeof *unsent + rest);
+    if (unsent == NULL)
+        return false;
+    unsent->len = rest;
+    memcpy(unsent->bytes, (const char *)bytes + sent, rest);
+    buffer = uv_buf_init(unsent->bytes, (unsigned)rest);
+    if (uv_write(&unsent->request, &stream->uv.stream, &buffer, 1, on_written) != 0) {
+        free(unsent);
+        return false;
+    }
+    stream->unsent += rest;
+    return true;
+}
+
+void stream_pause(struct stream *stream)
+{
+    if (stream->is_reading && !stream->is_closing)
+        (void)uv_read_stop(&stream->uv.stream); /* always 0 */
+    stream->is_reading = false;
+}
+
+void stream_resume(struct stream *stream)
+{
+    if (!stream->is_reading && !stream->is_closing)
+        stream->is_reading = uv_read_start(&stream->uv.stream, on_room, on_read) == 0;
+}
+
+static void on_shutdown(uv_shutdown_t *request, int status)
+{
+    (void)request;
+    (void)status; /* a peer that is gone already needs no goodbye */
+}
+
+void stream_finish(struct stream *stream)
+{
+    if (!stream->is_closing)
+        (void)uv_shutdown(&stream->shutdown, &stream->uv.stream, on_shutdown); /* fails when not connected */
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->is_closing)
+        return;
+    stream->is_closing = true;
+    stream->is_reading = false;
+    uv_close(&stream->uv.handle, on_closed);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * stream.h - a connection as a pair of byte streams, on one libuv loop.
+ *
+ * Reading: the owner says where the next bytes go, so the common request is parsed where the kernel put it, in a
+ * buffer that all connections of a loop share. Writing: one uv_try_write of everything a turn of the loop produced;
+ * only what the socket does not take is copied and queued. So a request costs one read and one write.
+ *
+ * A stream is embedded in its owner and lives until events->closed. No event comes after stream_close() but closed.
+ * TLS and the PROXY protocol will sit between the socket and these events.
+ */
+#ifndef WEIR_IO_STREAM_H
+#define WEIR_IO_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+struct stream;
+
+struct stream_events {
+    /* Where the next bytes go; size 0 ends the stream with UV_ENOBUFS. */
+    void (*room)(struct stream *stream, char **at, size_t *size);
+    /* `len` bytes, at least one, now lie where room() said. */
+    void (*read)(struct stream *stream, size_t len);
+    /* The peer sends no more (status 0), or the connection broke (a libuv error). */
+    void (*ended)(struct stream *stream, int status);
+    /* Everything queued has left. Comes only after stream_send() left something unsent. */
+    void (*sent)(struct stream *stream);
+    /* The stream's memory is the owner's again. */
+    void (*closed)(struct stream *stream);
+};
+
+struct stream {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+    const struct stream_events *events;
+    size_t unsent; /* bytes queued */
+    bool is_reading, is_closing;
+    uv_shutdown_t shutdown;
+};
+
+/* Take over a connected socket and start reading. Returns 0, or a libuv error: the socket is closed then, and closed
+   comes later all the same. */
+int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                const struct stream_events *events);
+
+/* Send bytes, which are borrowed during the call. False when the connection is broken or memory is out. */
+bool stream_send(struct stream *stream, const void *bytes, size_t len);
+
+/* Stop and go on reading: back-pressure. Both may be repeated. */
+void stream_pause(struct stream *stream);
+void stream_resume(struct stream *stream);
+
+/* Say that no more will be sent, once everything queued has left. */
+void stream_finish(struct stream *stream);
+
+void stream_close(struct stream *stream);
+
+#endif

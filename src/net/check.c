@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * check.c - POST /v1/check: one request described by its attributes, or up to a thousand.
+ *
+ * Idea: everything that can be wrong is found before anything is decided, so a bad item charges nothing, neither
+ * itself nor its neighbours.
+ */
+#include "net/worker.h"
+
+static void answer_fault(struct turn *turn, const struct check_fault *fault)
+{
+    turn_error(turn, 400, fault->message, slice_of(fault->field), SLICE(""));
+}
+
+/* Whether the contract accepts every request of the body; else *fault names the first that it does not. */
+static bool is_acceptable(const struct weir_contract *contract, const struct check_body *body,
+                          struct check_fault *fault)
+{
+    for (size_t i = 0; i < body->count; i++) {
+        struct weir_fault found;
+        if (weir_contract_validate(contract, &body->requests[i].ask, &found) != 0) {
+            check_fault_attribute(fault, body, i, found.attribute, found.message);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool wants_200(struct slice query)
+{
+    struct slice value;
+    return http1_query(query, SLICE("status"), &value) && slice_equals(value, SLICE("200"));
+}
+
+void handle_check(struct request *request)
+{
+    struct turn *turn = request->turn;
+    const struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    struct check_body body;
+    struct check_fault fault;
+    if (check_parse(&worker->storage, request->body.at, request->body.len, &body, &fault) != 0
+        || !is_acceptable(worker->server->contract, &body, &fault)) {
+        answer_fault(turn, &fault);
+        return;
+    }
+    if (!turn_reserve(turn, body.count, body.is_batch)) {
+        turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
+                   SLICE("Retry-After: 1\r\n"));
+        return;
+    }
+    turn->is_always_200 = wants_200(request->head->query);
+    for (size_t i = 0; i < body.count && !conn->is_gone; i++)
+        turn_ask(turn, &body.requests[i].ask);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * conn.h - one connection of the HTTP door: what was read, and the line of replies that must leave in order.
+ *
+ * Idea: each request takes a turn at the end of its connection's line, in the order it arrived. A turn may be done
+ * in any order; a reply is written only when its turn is at the front. So pipelined replies keep their order however
+ * late single answers come, and the usual request, alone in its line and answered at once, is written straight into
+ * the worker's output without waiting anywhere.
+ *
+ * The line is bounded: with TURNS_MAX turns or too many unsent bytes reading stops until some have left.
+ *
+ * Files: http.c turns bytes into requests, routes.c and the handlers turn requests into replies, line.c sends them.
+ */
+#ifndef WEIR_NET_CONN_H
+#define WEIR_NET_CONN_H
+
+#include "io/peer.h"
+#include "io/stream.h"
+#include "net/ask.h"
+#include "net/counters.h"
+#include "net/tokens.h"
+#include "wire/answer.h"
+#include "wire/chunked.h"
+#include "wire/http1.h"
+
+struct worker;
+
+/* Requests of one connection that may wait for their answers; more than any client pipelines usefully. */
+#define TURNS_MAX 128
+
+/* Bytes queued for a peer that reads slowly, beyond which its requests are not read either. */
+#define UNSENT_MAX ((size_t)256 << 10)
+
+/* Seconds: for a whole head, for a whole body, without a request, with an unread reply, after the last reply. */
+#define HEAD_SECONDS 10
+#define BODY_SECONDS 60
+#define IDLE_SECONDS 60
+#define UNREAD_SECONDS 60
+#define LINGER_SECONDS 2
+
+/* One request's place in the line. */
+struct turn {
+    struct turn *next;
+    struct conn *conn;
+    enum door door;
+    weir_ns now;        /* the stamp it is decided at */
+    unsigned minor;     /* HTTP/1.minor */
+    unsigned status;    /* of a reply that is bytes */
+    bool keeps_alive;   /* the connection goes on behind it */
+    bool is_head;       /* HEAD: no body */
+    bool is_always_200; /* ?status=200 */
+    bool is_peek;
+    bool is_batch;
+    bool is_done;          /* the reply can be written */
+    bool is_written;       /* and was */
+    struct ask *first_ask; /* decisions to come, in order: one, or those of a batch */
+    struct ask *last_ask;
+    size_t asks_left; /* of a batch: not yet in `reply` */
+    char *reply;      /* bytes of a whole reply; of a batch: its JSON so far */
+    size_t reply_len, reply_cap;
+};
+
+enum phase {
+    PHASE_HEAD,
+    PHASE_BODY,   /* wanted, of a known length */
+    PHASE_CHUNKS, /* wanted, chunked */
+    PHASE_SKIP,   /* nobody reads it */
+    PHASE_SKIP_CHUNKS,
+    PHASE_LINGER, /* no request is read any more: discard until the peer has seen our last reply */
+};
+
+struct conn {
+    struct stream stream; /* first: a stream's events are this connection's */
+    struct worker *worker;
+    struct conn *next, **link; /* in the worker's list */
+    int fd;                    /* until the worker has opened the stream */
+    struct peer peer;
+    enum role role; /* that the peer has without a token */
+
+    /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
+       reads. */
+    char *in;
+    size_t in_len, in_cap;
+    enum phase phase;
+    struct http1_parser parser;
+    struct chunked chunked;
+    size_t head_len, body_len; /* PHASE_CHUNKS: head and decoded body, in front of what is still coded */
+    uint64_t skip_left;        /* PHASE_SKIP */
+    size_t need;               /* PHASE_BODY: bytes of head and body */
+
+    /* Output. */
+    struct turn *first, *last;
+    unsigned turn_count;
+    size_t asks_pending; /* started and not done */
+    bool owes_continue;  /* 100 Continue, once the line is empty */
+    bool is_active;      /* between conn_enter() and conn_leave() */
+    bool is_dirty;       /* in the worker's list of lines to look at */
+    bool has_ended;      /* the peer sends no more */
+    bool has_finished;   /* we said that we send no more */
+    bool is_gone;        /* closing: answers that still come are dropped */
+    bool is_closed;      /* the stream is gone; the rest waits for asks_pending */
+    uint64_t since;      /* the worker's second in which it began to wait for what it waits for */
+    struct conn *next_dirty;
+};
+
+/* One whole request, for its handler. Borrowed during the call. */
+struct request {
+    struct turn *turn;
+    const struct http1_head *head;
+    struct slice body;
+    struct slice rest; /* of the target, behind the route's own path */
+};
+
+/* ---- http.c: reading ------------------------------------------------------------------------------------- */
+
+/* Serve an accepted connection on its worker; takes it. */
+void conn_start(struct conn *conn);
+
+/* Look at a connection outside of its read event: answers came, bytes left, the second passed. */
+void conn_poke(struct conn *conn);
+
+/* Stop serving it at once; memory follows when nothing refers to it. */
+void conn_break(struct conn *conn);
+
+/* Act on a time that has run out. */
+void conn_check_time(struct conn *conn);
+
+/* ---- line.c: replying ------------------------------------------------------------------------------------ */
+
+/* A turn at the end of the line. NULL: out of memory. */
+struct turn *line_join(struct conn *conn);
+
+/* Write all replies whose turn has come into the worker's output. */
+void line_advance(struct conn *conn);
+
+/* Send the worker's output, which is this connection's. */
+void line_flush(struct conn *conn);
+
+/* Forget every turn. No ask may be pending. */
+void line_clear(struct conn *conn);
+
+/* Answer a turn with a problem document. */
+void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra);
+
+/* Answer a turn with a body. */
+void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
+
+/* Reserve `count` asks and call turn_ask() that often; false: too many are waiting, nothing was reserved. */
+bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
+void turn_ask(struct turn *turn, const struct weir_request *request);
+
+/* Answer a reserved turn as weir_answer_refused() says, without asking. */
+void turn_refuse(struct turn *turn);
+
+/* ---- routes.c -------------------------------------------------------------------------------------------- */
+
+struct route;
+
+/* What is to be done with a request, seen from its head. */
+struct plan {
+    const struct route *route; /* NULL: answer the fault */
+    enum door door;
+    bool wants_body;
+    struct slice rest;
+    unsigned status; /* the fault */
+    const char *detail;
+    struct slice extra;
+};
+
+void route_plan(const struct conn *conn, const struct http1_head *head, struct plan *out);
+void route_handle(const struct plan *plan, struct request *request);
+
+/* The handlers, one file each. */
+void handle_check(struct request *request);
+void handle_auth(struct request *request);
+void handle_limits(struct request *request);
+void handle_healthz(struct request *request);
+void handle_readyz(struct request *request);
+void handle_metrics(struct request *request);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* doors.c - which addresses to listen on, whether that is safe, and which worker gets a connection; see doors.h. */
+#include "net/doors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/log.h"
+
+#define EXIT_WRONG 2
+#define EXIT_UNABLE 3
+
+/* The admin socket is for its owner alone. */
+#define ADMIN_MODE 0600
+#define ADMIN_FOLDER "/run/weir"
+#define ADMIN_ADDRESS "unix:" ADMIN_FOLDER "/admin.sock"
+
+/* ---- Opening --------------------------------------------------------------------------------------------- */
+
+static void complain(const char *door, const char *address, int error, const char *why)
+{
+    const char *cure =
+        error == -EADDRINUSE ? "; stop what listens there, or choose another address (0: any free port)" : "";
+    (void)fprintf(stderr, "weir: cannot listen for %s on '%s': %s%s\n", door, address,
+                  why != NULL ? why : uv_strerror(error), cure); /* nowhere else to say it */
+}
+
+/* Whether nobody unknown can reach this listener. */
+static bool is_guarded(const struct server *server, const struct listener *listener)
+{
+    return address_is_local(&listener->address) || server->tokens != NULL || server->options->is_insecure;
+}
+
+static int open_http(struct doors *doors, const char *address)
+{
+    struct listener *listener = &doors->http[doors->http_count];
+    const char *why;
+    int result = listener_open(listener, address, 0, &why);
+    if (result != 0) {
+        complain("http", address, result, why);
+        return result == -EINVAL && why != NULL ? EXIT_WRONG : EXIT_UNABLE;
+    }
+    doors->http_count++;
+    if (is_guarded(doors->server, listener))
+        return 0;
+    (void)fprintf(
+        stderr,
+        "weir: '%s' can be reached from other machines, and whoever reaches it could spend every budget; "
+        "give --tokens FILE, listen on loopback, or say --insecure\n",
+        address);
+    return EXIT_WRONG;
+}
+
+static int open_all_http(struct doors *doors)
+{
+    const struct server_options *options = doors->server->options;
+    const struct weir_contract_server *settings = doors->server->settings;
+    static const char *const usual[] = { "8080" };
+    const char *const *addresses = usual;
+    size_t count = 1;
+    if (options->http_count > 0) {
+        addresses = options->http;
+        count = options->http_count;
+    } else if (settings->http_count > 0) {
+        addresses = settings->http;
+        count = settings->http_count;
+    }
+    if (count > SERVER_ADDRESSES_MAX) {
+        (void)fprintf(stderr, "weir: %zu addresses for http; at most %d\n", count, SERVER_ADDRESSES_MAX);
+        return EXIT_WRONG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int status = open_http(doors, addresses[i]);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* One try; a failure is only worth a warning, because the doors work without. */
+static bool open_admin_at(struct doors *doors, const char *address, bool is_last)
+{
+    char quoted[LOG_QUOTED_MAX];
+    char said[LOG_QUOTED_MAX];
+    const char *why;
+    int result = listener_open(&doors->admin, address, ADMIN_MODE, &why);
+    if (result == 0) {
+        doors->has_admin = true;
+        return true;
+    }
+    if (is_last || result == -EADDRINUSE)
+        log_event(LOG_WARN, "admin_unavailable", "addr=%s reason=%s", log_quote(address, quoted),
+                  log_quote(why != NULL ? why : uv_strerror(result), said));
+    return result == -EADDRINUSE;
+}
+
+static void open_usual_admin(struct doors *doors)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    char address[sizeof((struct sockaddr_un){ 0 }.sun_path) + 16];
+    int len = snprintf(address, sizeof address, "unix:%s/weir-admin.sock", folder == NULL ? "" : folder);
+    bool has_other = folder != NULL && folder[0] == '/' && (size_t)len < sizeof address;
+    (void)mkdir(ADMIN_FOLDER, 0755); /* failing: it exists, or the next line fails as well */
+    if (!open_admin_at(doors, ADMIN_ADDRESS, !has_other) && has_other)
+        (void)open_admin_at(doors, address, true);
+}
+
+static int open_admin(struct doors *doors)
+{
+    const struct server *server = doors->server;
+    const char *address = server->options->admin != NULL ? server->options->admin : server->settings->admin;
+    if (address == NULL) {
+        open_usual_admin(doors);
+        return 0;
+    }
+    (void)open_admin_at(doors, address, true); /* a warning says it */
+    if (!doors->has_admin || address_is_local(&doors->admin.address) || server->options->is_insecure)
+        return 0;
+    (void)fprintf(
+        stderr,
+        "weir: the admin address '%s' can be reached from other machines and asks for no token; use a "
+        "Unix socket or loopback, or say --insecure\n",
+        address);
+    return EXIT_WRONG;
+}
+
+int doors_open(struct doors *doors, struct server *server)
+{
+    *doors = (struct doors){ .server = server };
+    int status = open_all_http(doors);
+    if (status == 0)
+        status = open_admin(doors);
+    if (status != 0)
+        doors_close(doors);
+    return status;
+}
+
+void doors_close(struct doors *doors)
+{
+    for (size_t i = 0; i < doors->http_count; i++)
+        listener_close(&doors->http[i]);
+    if (doors->has_admin)
+        listener_close(&doors->admin);
+}
+
+/* ---- Accepting ------------------------------------------------------------------------------------------- */
+
+static size_t load_of(const struct worker *worker)
+{
+    return __atomic_load_n(&worker->load, __ATOMIC_RELAXED);
+}
+
+static struct worker *least_loaded(struct server *server)
+{
+    struct worker *best = &server->workers[0];
+    for (unsigned i = 1; i < server->worker_count; i++)
+        if (load_of(&server->workers[i]) < load_of(best))
+            best = &server->workers[i];
+    return best;
+}
+
+static bool has_room(const struct listener *listener)
+{
+    const struct doors *doors = listener->context;
+    size_t total = 0;
+    for (unsigned i = 0; i < doors->server->worker_count; i++)
+        total += load_of(&doors->server->workers[i]);
+    return total < doors->server->conns_max;
+}
+
+static bool is_listed(const struct weir_contract_server *settings, uint32_t uid)
+{
+    if (!settings->has_uids)
+        return uid == 0 || uid == geteuid();
+    for (size_t i = 0; i < settings->uid_count; i++)
+        if (settings->uids[i] == uid)
+            return true;
+    return false;
+}
+
+/* What a peer may do without a token. */
+static enum role role_of(const struct doors *doors, const struct listener *listener, const struct peer *peer)
+{
+    if (listener == &doors->admin)
+        return ROLE_ADMIN;
+    if (doors->server->tokens == NULL)
+        return ROLE_CHECK;
+    return peer->is_unix && is_listed(doors->server->settings, peer->uid) ? ROLE_CHECK : ROLE_NONE;
+}
+
+static void on_accepted(struct listener *listener, int fd)
+{
+    const struct doors *doors = listener->context;
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (conn == NULL || !peer_of(fd, &conn->peer)) {
+        free(conn);
+        (void)close(fd);
+        return;
+    }
+    conn->fd = fd;
+    conn->role = role_of(doors, listener, &conn->peer);
+    worker_give(least_loaded(doors->server), conn);
+}
+
+static int start(struct doors *doors, struct listener *listener, const char *door, uv_loop_t *loop)
+{
+    int result = listener_start(listener, loop, on_accepted, has_room, doors);
+    if (result != 0) {
+        complain(door, listener->name, result, NULL);
+        return EXIT_UNABLE;
+    }
+    char quoted[LOG_QUOTED_MAX];
+    (void)fprintf(stderr, "listening %s %s\n", door, listener->name); /* a lost line stops nobody */
+    log_event(LOG_INFO, "listening", "door=%s addr=%s", door, log_quote(listener->name, quoted));
+    return 0;
+}
+
+int doors_start(struct doors *doors, uv_loop_t *loop)
+{
+    int status = doors->has_admin ? start(doors, &doors->admin, "admin", loop) : 0;
+    for (size_t i = 0; status == 0 && i < doors->http_count; i++)
+        status = start(doors, &doors->http[i], "http", loop);
+    return status;
+}
+
+void doors_stop(struct doors *doors)
+{
+    for (size_t i = 0; i < doors->http_count; i++)
+        listener_stop(&doors->http[i]);
+    if (doors->has_admin)
+        listener_stop(&doors->admin);
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * server.c - start-up in order, one wait, and the same order backwards.
+ *
+ * The main thread's loop accepts, takes signals and once a second tells calendar windows the wall time; workers do
+ * the rest. SIGTERM or SIGINT stops accepting, lets every worker finish what it has, and says so; a second signal
+ * has its usual effect, for those who do not want to wait.
+ */
+#include "net/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "net/doors.h"
+#include "net/log.h"
+
+#define EXIT_WRONG 2
+#define EXIT_UNABLE 3
+
+/* Descriptors for everything that is no connection: loops, listeners, files. */
+#define FDS_RESERVED 128
+
+/* Most connections even where more descriptors are allowed: 64 k of them take about 40 MB. */
+#define CONNS_MAX 65536
+
+/* Groups of cells swept a second, so that a large idle table is clean again within hours and a small one at once. */
+#define SWEEP_GROUPS 1024
+
+/* The main thread's part. */
+struct control {
+    struct server *server;
+    struct doors doors;
+    uv_loop_t loop;
+    uv_signal_t terminate, interrupt;
+    uv_timer_t second;
+};
+
+/* ---- Making ---------------------------------------------------------------------------------------------- */
+
+static struct weir_contract_options contract_options(struct server *server)
+{
+    struct weir_contract_options options = { .keys = server->options->keys };
+#ifdef WEIR_TEST_HOOKS
+    const char *wall = getenv("WEIR_TEST_WALL"); /* Unix time in ns at stamp 0; time then comes from Weir-Now */
+    if (wall != NULL) {
+        server->is_virtual = true;
+        options.has_wall_offset = true;
+        options.wall_offset = strtoll(wall, NULL, 10);
+    }
+    const char *second = getenv("WEIR_TEST_SECOND_MS"); /* time-outs hurry */
+    if (second != NULL)
+        server->second_ms = strtoull(second, NULL, 10);
+#else
+    (void)server;
+#endif
+    return options;
+}
+
+static int load_contract(struct server *server)
+{
+    struct weir_contract_options options = contract_options(server);
+    struct weir_diagnostics *diagnostics = NULL;
+    const char *path = server->options->contract_path;
+    int result = weir_contract_load(&server->contract, path, &options, &diagnostics);
+    if (diagnostics != NULL)
+        weir_diagnostics_print(diagnostics, stderr, false);
+    else if (result != 0)
+        (void)fprintf(stderr, "weir: %s: %s\n", path, weir_error_text(result)); /* nowhere else to say it */
+    weir_diagnostics_free(diagnostics);
+    if (result != 0)
+        return EXIT_WRONG;
+    server->settings = weir_contract_server(server->contract);
+    server->shape = (struct answer_contract){ server->contract, server->settings->headers };
+    return 0;
+}
+
+static int load_tokens(struct server *server)
+{
+    const char *path =
+        server->options->tokens_path != NULL ? server->options->tokens_path : server->settings->tokens;
+    if (path == NULL)
+        return 0;
+    server->tokens = tokens_load(path, stderr);
+    return server->tokens == NULL ? EXIT_WRONG : 0;
+}
+
+/* As many connections as descriptors allow, after asking for as many as we may have. */
+static size_t connection_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 512;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        (void)getrlimit(RLIMIT_NOFILE, &limit); /* answered a moment ago */
+    size_t most = limit.rlim_cur > CONNS_MAX + FDS_RESERVED ? CONNS_MAX + FDS_RESERVED : (size_t)limit.rlim_cur;
+    return most > 2 * FDS_RESERVED ? most - FDS_RESERVED : most / 2;
+}
+
+static unsigned core_count(void)
+{
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return 1;
+    unsigned count = (unsigned)CPU_COUNT(&cores);
+    return count > SERVER_WORKERS_MAX ? SERVER_WORKERS_MAX : count;
+}
+
+/* Workers inherit a mask without our signals, so the main thread gets them. */
+static int start_workers(struct server *server)
+{
+    sigset_t signals, before;
+    (void)sigemptyset(&signals); /* these four cannot fail with these arguments */
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, &before);
+    int result = 0;
+    for (unsigned i = 0; result == 0 && i < server->worker_count; i++)
+        result = worker_start(&server->workers[i], server);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result != 0)
+        (void)fprintf(stderr, "weir: cannot start %u workers (%d): give a smaller --workers\n",
+                      server->worker_count, result);
+    return result == 0 ? 0 : EXIT_UNABLE;
+}
+
+static int make_server(struct server *server, const struct server_options *options)
+{
+    *server = (struct server){ .options = options, .second_ms = 1000 };
+    int status = load_contract(server);
+    if (status == 0)
+        status = load_tokens(server);
+    if (status != 0)
+        return status;
+    server->conns_max = connection_limit();
+    server->worker_count = options->workers > 0 ? options->workers : core_count();
+    server->workers = calloc(server->worker_count, sizeof *server->workers);
+    if (server->workers == NULL || uv_mutex_init(&server->stats_lock) != 0) {
+        (void)fprintf(stderr, "weir: out of memory\n");
+        return EXIT_UNABLE;
+    }
+    return 0;
+}
+
+static void free_server(struct server *server)
+{
+    for (unsigned i = 0; server->workers != NULL && i < server->worker_count; i++)
+        worker_free(&server->workers[i]);
+    if (server->workers != NULL)
+        uv_mutex_destroy(&server->stats_lock);
+    free(server->workers);
+    tokens_free(server->tokens);
+    weir_contract_free(server->contract);
+}
+
+/* ---- Serving --------------------------------------------------------------------------------------------- */
+
+static void log_start(const struct server *server)
+{
+    struct weir_stats stats;
+    char path[LOG_QUOTED_MAX];
+    weir_stats(weir_contract_limiter(server->contract), server->is_virtual ? 0 : weir_now(), &stats);
+    log_event(LOG_INFO, "serving",
+              "contract=%s version=%s limits=%zu workers=%u connections=%zu cells=%" PRIu64 " bytes=%" PRIu64
+              " tokens=%zu",
+              log_quote(server->options->contract_path, path), weir_contract_version(server->contract),
+              weir_contract_limit_count(server->contract), server->worker_count, server->conns_max, stats.cells,
+              stats.bytes, server->tokens == NULL ? 0 : tokens_count(server->tokens));
+}
+
+static void on_second(uv_timer_t *timer)
+{
+    const struct control *control = timer->data;
+    if (control->server->is_virtual)
+        return;
+    struct weir *limiter = weir_contract_limiter(control->server->contract);
+    weir_wall_offset_set(limiter, weir_wall_offset());
+    weir_sweep(limiter, weir_now(), SWEEP_GROUPS);
+}
+
+static void close_handle(void *handle)
+{
+    uv_close(handle, NULL);
+}
+
+/* Stop accepting; the loop ends with its last handle. */
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct control *control = handle->data;
+    if (control->server->is_draining)
+        return;
+    log_event(LOG_INFO, "draining", "signal=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    __atomic_store_n(&control->server->is_draining, true, __ATOMIC_RELAXED);
+    doors_stop(&control->doors);
+    close_handle(&control->terminate);
+    close_handle(&control->interrupt);
+    close_handle(&control->second);
+}
+
+static int start_control(struct control *control)
+{
+    (void)uv_timer_init(&control->loop, &control->second); /* cannot fail */
+    control->second.data = control;
+    control->terminate.data = control;
+    control->interrupt.data = control;
+    int result = uv_signal_init(&control->loop, &control->terminate);
+    if (result == 0)
+        result = uv_signal_init(&control->loop, &control->interrupt);
+    if (result == 0)
+        result = uv_signal_start(&control->terminate, on_signal, SIGTERM);
+    if (result == 0)
+        result = uv_signal_start(&control->interrupt, on_signal, SIGINT);
+    if (result == 0)
+        result = uv_timer_start(&control->second, on_second, 1000, 1000);
+    if (result != 0)
+        (void)fprintf(stderr, "weir: cannot wait for signals: %s\n", uv_strerror(result));
+    return result == 0 ? 0 : EXIT_UNABLE;
+}
+
+static void finish_workers(struct server *server)
+{
+    uint64_t asks = 0;
+    uint64_t answers = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        worker_wake(&server->workers[i]);
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        worker_join(&server->workers[i]);
+        asks += server->workers[i].asks_started;
+        answers += server->workers[i].asks_finished;
+    }
+    log_event(LOG_INFO, "drained", "asks=%" PRIu64 " answers=%" PRIu64, asks, answers);
+}
+
+/* With the doors open: serve. An error here ends the process, which closes what is left open. */
+static int serve(struct control *control)
+{
+    if (uv_loop_init(&control->loop) != 0)
+        return EXIT_UNABLE;
+    int status = start_control(control);
+    if (status == 0)
+        status = start_workers(control->server);
+    if (status == 0)
+        status = doors_start(&control->doors, &control->loop);
+    if (status != 0)
+        exit(status); /* threads run: there is no half of a server to take down in order */
+    log_start(control->server);
+    (void)uv_run(&control->loop, UV_RUN_DEFAULT); /* ends with the drain: every handle is closed */
+    finish_workers(control->server);
+    (void)uv_loop_close(&control->loop); /* nothing is left in it */
+    return 0;
+}
+
+int server_run(const struct server_options *options)
+{
+    static struct server server; /* the workers' threads refer to it */
+    static struct control control;
+    (void)signal(SIGPIPE, SIG_IGN); /* a peer that is gone shows in the write's result */
+    int status = make_server(&server, options);
+    if (status == 0) {
+        control.server = &server;
+        status = doors_open(&control.doors, &server);
+    }
+    if (status == 0)
+        status = serve(&control);
+    free_server(&server);
+    return status;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * worker.h - one thread, one loop, its own connections; and what all workers share.
+ *
+ * Idea: a connection lives and dies on one worker, so nothing about it is shared. Workers share the contract (whose
+ * limiter is lock-free), and get connections through a small locked list and a wake-up.
+ *
+ * Words      worker->inbox: under inbox_lock. worker->load: the acceptor adds, the worker subtracts.
+ *            server->is_draining: the main thread sets it once.
+ * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up that
+ *            follows carries it.
+ * Progress   the lock is held for a few instructions, at accept only.
+ * Reuse      a connection's memory is the worker's from the inbox to its end.
+ */
+#ifndef WEIR_NET_WORKER_H
+#define WEIR_NET_WORKER_H
+
+#include "net/conn.h"
+#include "net/counters.h"
+#include "net/server.h"
+#include "wire/check.h"
+
+/* Bytes of one read: 64 KiB hold hundreds of pipelined requests. */
+#define WORKER_INPUT ((size_t)64 << 10)
+
+/* Bytes of replies collected before they are sent: one more reply must always fit. */
+#define WORKER_OUTPUT (4 * ANSWER_MAX)
+
+/* Bytes of incomplete requests of all connections of a worker. */
+#define WORKER_KEPT_MAX ((size_t)64 << 20)
+
+/* Asks that may be under way at once on a worker, 4 KiB each. */
+#define WORKER_ASKS_MAX 16384
+
+/* Asks and turns kept for reuse. */
+#define WORKER_SPARE_MAX 256
+
+/* Seconds that a drain waits for requests that are only half here. */
+#define DRAIN_SECONDS 15
+
+/* Turns of the loop that a drain begins with, before a silent connection counts as idle. */
+#define DRAIN_ROUNDS 3
+
+/* The whole server. */
+struct server {
+    const struct server_options *options;
+    struct weir_contract *contract;
+    const struct weir_contract_server *settings;
+    struct answer_contract shape;
+    struct tokens *tokens; /* NULL: none */
+    bool is_virtual;       /* test builds: time comes from Weir-Now */
+    bool is_draining;
+    size_t conns_max;
+    struct worker *workers;
+    unsigned worker_count;
+    uint64_t second_ms; /* 1000; test builds may hurry */
+
+    uv_mutex_t stats_lock; /* of the two below: a scrape walks the table at most once a second */
+    weir_ns stats_at;
+    struct weir_stats stats;
+};
+
+struct worker {
+    struct server *server;
+    uv_loop_t loop;
+    uv_thread_t thread;
+    uv_async_t wake;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_timer_t tick;
+
+    uv_mutex_t inbox_lock;
+    struct conn *inbox;
+    size_t load; /* connections, those in the inbox included */
+
+    struct conn *conns;
+    struct conn *dirty;
+    struct decider *decider;
+    uint64_t second; /* since the start */
+    uint64_t drain_until;
+    unsigned drain_rounds;
+    bool is_draining, is_closing;
+    uint64_t asks_started, asks_finished; /* once it has drained */
+    bool has_now;
+    weir_ns now;
+    uint64_t decided; /* decisions since `now` was read */
+    size_t kept;      /* bytes of all conn->in */
+    size_t asks_out;
+
+    struct ask *spare_asks;
+    struct turn *spare_turns;
+    size_t spare_ask_count, spare_turn_count;
+
+    struct counters counters;
+    char date[32];
+    size_t date_len;
+    char *input;
+    struct text out;   /* replies of the active connection */
+    struct text aside; /* one reply that must wait for its turn */
+    struct http1_head head;
+    struct check_storage storage;
+    struct weir_identity identity;
+};
+
+/* Make a worker and its thread. 0, or a negative code of weir.h or libuv, after which the process must end. */
+int worker_start(struct worker *worker, struct server *server);
+
+/* Hand an accepted connection over. Any thread. */
+void worker_give(struct worker *worker, struct conn *conn);
+
+/* Wake it to look at server->is_draining. Any thread. */
+void worker_wake(struct worker *worker);
+
+/* Wait for its thread to end, and free what it held but the counters. */
+void worker_join(struct worker *worker);
+void worker_free(struct worker *worker);
+
+/* The clock reading of this turn of the loop. */
+weir_ns worker_now(struct worker *worker);
+
+/* The connection has something to write: look at it in this turn of the loop. */
+void worker_mark(struct worker *worker, struct conn *conn);
+
+/* A connection's memory is gone. */
+void worker_forget(struct worker *worker);
+
+struct ask *worker_ask_new(struct worker *worker);
+void worker_ask_free(struct worker *worker, struct ask *ask);
+struct turn *worker_turn_new(struct worker *worker);
+void worker_turn_free(struct worker *worker, struct turn *turn);
+
+#endif
