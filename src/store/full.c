@@ -38,6 +38,8 @@ static void decide_overflow(struct ask *ask, struct slot *slot)
     } while (step.word != seen && !ask->is_peek
              && !__atomic_compare_exchange_n(&slot->word, &seen, step.word, true, __ATOMIC_RELAXED,
                                              __ATOMIC_RELAXED));
+    if (ask->is_peek)
+        step.word = seen;
     ask->out->outcome = step.outcome;
     ask->out->at = step.at;
     ask->out->report = shape_report(ask->shape, &step, ask->cost);
