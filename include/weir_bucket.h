@@ -124,7 +124,7 @@ __extension__ typedef unsigned __int128 weir_u128_;
  * Make a rate at run time.
  *
  *   count   tokens that come back in one period; 0 never refills.
- *   period  ns, 1 .. 2^63 - 1.
+ *   period  ns, 1 .. WEIR_HORIZON.
  *   burst   tokens of a full bucket; 0 answers every request with WEIR_NEVER.
  *
  * Returns true, or false and leaves *rate alone when no tick can be found: more than about 14 tokens a
@@ -226,7 +226,7 @@ static inline enum weir_outcome weir_rate_decide(const weir_rate *rate, uint64_t
     (WEIR_TIME_CAP_(n, p) < WEIR_LEVEL_CAP_(burst) ? WEIR_TIME_CAP_(n, p) : WEIR_LEVEL_CAP_(burst))
 #define WEIR_IS_EXACT_(n, p, burst) (WEIR_P_(n, p) <= WEIR_CAP_(n, p, burst))
 #define WEIR_FITS_(n, p, burst) \
-    ((p) > 0 && (p) <= UINT64_C(0x7fffffffffffffff) && WEIR_LEVEL_CAP_(burst) >= 1 \
+    ((p) > 0 && (p) <= WEIR_HORIZON && WEIR_LEVEL_CAP_(burst) >= 1 \
      && ((n) == 0 || WEIR_CAP_(n, p, burst) >= 1))
 #define WEIR_TICKS_(n, p, burst) \
     ((n) == 0                      ? 1 \
@@ -245,7 +245,7 @@ static inline uint64_t weir_gcd_(uint64_t x, uint64_t y)
 
 static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst)
 {
-    if (period == 0 || period > UINT64_C(0x7fffffffffffffff) || burst >= WEIR_WORD_LIMIT_)
+    if (period == 0 || period > WEIR_HORIZON || burst >= WEIR_WORD_LIMIT_)
         return false;
     if (count == 0) {
         weir_rate still = { burst, 1, 0, 1, 0, 0 };
@@ -276,8 +276,9 @@ static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns perio
     uint64_t b = p >> cancel;
 
     /*
-     * The reciprocal a * 2^shift / b as large as 64 bits hold, so at least 2^63. a < 2^63 and b < 2^63, hence
-     * a * 2^shift < 2^64 * b < 2^127. The guess is right or one too high.
+     * The reciprocal a * 2^shift / b as large as 64 bits hold, so at least 2^63. The clock stays below 2^62 up to
+     * the horizon and b <= period <= horizon, so a < 2^62; hence a * 2^shift < 2^64 * b < 2^127. The guess is
+     * right or one too high.
      */
     unsigned shift = 64 + (unsigned)WEIR_LOG2_(b) - (unsigned)WEIR_LOG2_(a);
     weir_u128_ reciprocal = ((weir_u128_)a << shift) / b;
