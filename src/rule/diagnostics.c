@@ -12,7 +12,7 @@
 #define SOURCE_MAX 400
 
 struct weir_diagnostics {
-    struct arena arena;
+    struct region region;
     const char *name;
     struct weir_diagnostic *items;
     size_t count, capacity, errors, dropped;
@@ -20,16 +20,16 @@ struct weir_diagnostics {
 
 struct weir_diagnostics *diagnostics_new(const char *name, const struct weir_allocator *allocator)
 {
-    struct arena arena;
-    arena_init(&arena, allocator);
-    struct weir_diagnostics *diagnostics = ARENA_NEW(&arena, struct weir_diagnostics, 1);
-    const char *copy = arena_copy(&arena, slice_of(name)).at;
+    struct region region;
+    region_init(&region, allocator);
+    struct weir_diagnostics *diagnostics = REGION_NEW(&region, struct weir_diagnostics, 1);
+    const char *copy = region_copy(&region, slice_of(name)).at;
     if (diagnostics == NULL || copy == NULL) {
-        arena_deinit(&arena);
+        region_deinit(&region);
         return NULL;
     }
     diagnostics->name = copy;
-    diagnostics->arena = arena;
+    diagnostics->region = region;
     return diagnostics;
 }
 
@@ -37,8 +37,8 @@ void weir_diagnostics_free(struct weir_diagnostics *diagnostics)
 {
     if (diagnostics == NULL)
         return;
-    struct arena arena = diagnostics->arena; /* it holds the list itself */
-    arena_deinit(&arena);
+    struct region region = diagnostics->region; /* it holds the list itself */
+    region_deinit(&region);
 }
 
 size_t weir_diagnostics_count(const struct weir_diagnostics *diagnostics)
@@ -61,7 +61,7 @@ static struct weir_diagnostic *claim(struct weir_diagnostics *diagnostics)
 {
     if (diagnostics->count == diagnostics->capacity) {
         size_t capacity = diagnostics->capacity == 0 ? 8 : 2 * diagnostics->capacity;
-        struct weir_diagnostic *items = ARENA_NEW(&diagnostics->arena, struct weir_diagnostic, capacity);
+        struct weir_diagnostic *items = REGION_NEW(&diagnostics->region, struct weir_diagnostic, capacity);
         if (items == NULL)
             return NULL;
         if (diagnostics->count > 0)
@@ -91,8 +91,8 @@ void diagnostics_add(struct weir_diagnostics *diagnostics, enum weir_severity se
     struct weir_diagnostic *item = claim(diagnostics);
     if (item == NULL)
         return;
-    const char *message_copy = arena_copy(&diagnostics->arena, slice_of(message)).at;
-    const char *cure_copy = arena_copy(&diagnostics->arena, slice_of(cure)).at;
+    const char *message_copy = region_copy(&diagnostics->region, slice_of(message)).at;
+    const char *cure_copy = region_copy(&diagnostics->region, slice_of(cure)).at;
     if (message_copy == NULL || cure_copy == NULL)
         return;
     *item = (struct weir_diagnostic){ .severity = severity,
@@ -153,9 +153,9 @@ bool diagnostics_finish(struct weir_diagnostics *diagnostics, struct slice text)
         }
         struct slice source = line_at(text, from);
         bool is_shown = line == item->line && source.len > 0 && item->column <= source.len + 1;
-        item->source = is_shown ? arena_copy(&diagnostics->arena, source).at : NULL;
+        item->source = is_shown ? region_copy(&diagnostics->region, source).at : NULL;
     }
-    return !diagnostics->arena.has_failed;
+    return !diagnostics->region.has_failed;
 }
 
 const char *shown(struct slice value, struct shown *into)

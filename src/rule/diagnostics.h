@@ -8,7 +8,7 @@
 #ifndef WEIR_RULE_DIAGNOSTICS_H
 #define WEIR_RULE_DIAGNOSTICS_H
 
-#include "rule/arena.h"
+#include "rule/region.h"
 #include "weir_contract.h"
 
 /* Where something stands, from 1; line 0: the whole file. */

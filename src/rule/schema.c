@@ -44,24 +44,20 @@ void schema_later(struct load *load, const char *field, const struct node *value
                  later);
 }
 
-bool schema_is_scalar(struct load *load, const char *field, const struct node *value, const char *cure)
+const char *node_scalar_problem(const struct node *node)
 {
-    if (value->kind == NODE_SCALAR && (value->text.len > 0 || !value->is_plain))
-        return true;
-    if (value->kind == NODE_SCALAR)
-        schema_error(load, field, value, cure, "is empty");
-    else if (value->kind != NODE_BAD)
-        schema_error(load, field, value, cure, "is %s, not one value", node_what(value));
-    return false;
+    if (node->kind == NODE_SCALAR)
+        return node->text.len == 0 && node->is_plain ? "is empty" : NULL;
+    return node->kind == NODE_LIST ? "is a list, not one value" : "is a map, not one value";
 }
 
 bool schema_is_list(struct load *load, const char *field, const struct node *value, const char *cure)
 {
     if (value->kind == NODE_LIST)
         return true;
+    bool is_empty = value->kind == NODE_SCALAR && value->text.len == 0;
     if (value->kind != NODE_BAD)
-        schema_error(load, field, value, cure,
-                     value->kind == NODE_SCALAR && value->text.len == 0 ? "is empty" : "is not a list");
+        schema_error(load, field, value, cure, is_empty ? "is empty" : "is not a list");
     return false;
 }
 
@@ -212,54 +208,69 @@ bool schema_read(struct load *load, const struct node *map, const char *what, co
 
 #define MEMBER(type, into, field) ((type *)(void *)((char *)(into) + (field)->offset))
 
-void parse_integer(struct load *load, const struct field *field, const struct node *value, void *into)
+/* What is wrong with an integer from `min` to `max`, or NULL. */
+static const char *integer_problem(const struct node *value, uint64_t min, uint64_t max, uint64_t *out)
 {
-    char cure[200];
-    (void)snprintf(
-        cure, sizeof cure,
-        "write a plain integer from %llu to %llu: no quotes, sign, fraction, exponent or leading zero",
-        (unsigned long long)field->min, (unsigned long long)field->max);
-    uint64_t number;
-    if (!schema_is_scalar(load, field->name, value, cure))
-        return;
+    const char *problem = node_scalar_problem(value);
+    if (problem != NULL)
+        return problem;
     if (!value->is_plain)
-        schema_error(load, field->name, value, cure, "is quoted text, not an integer");
-    else if (!slice_to_u64(value->text, UINT64_MAX, &number)) {
+        return "is quoted text, not an integer";
+    if (!slice_to_u64(value->text, UINT64_MAX, out)) {
         bool is_digits = value->text.at[0] != '0';
         for (size_t i = 0; i < value->text.len; i++)
             is_digits = is_digits && value->text.at[i] >= '0' && value->text.at[i] <= '9';
-        schema_error(load, field->name, value, cure, is_digits ? "is too large" : "is not a plain integer");
-    } else if (number < field->min || number > field->max)
-        schema_error(load, field->name, value, cure, "is too %s", number < field->min ? "small" : "large");
-    else
+        return is_digits ? "is too large" : "is not a plain integer";
+    }
+    if (*out < min)
+        return "is too small";
+    return *out > max ? "is too large" : NULL;
+}
+
+void parse_integer(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    uint64_t number;
+    const char *problem = integer_problem(value, field->min, field->max, &number);
+    if (problem == NULL) {
         *MEMBER(uint64_t, into, field) = number;
+    } else if (value->kind != NODE_BAD) {
+        char cure[200];
+        (void)snprintf(
+            cure, sizeof cure,
+            "write an integer from %llu to %llu: no quotes, sign, fraction, exponent or leading zero",
+            (unsigned long long)field->min, (unsigned long long)field->max);
+        schema_error(load, field->name, value, cure, "%s", problem);
+    }
 }
 
 void parse_boolean(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    const char *cure = "write true or false";
-    if (!schema_is_scalar(load, field->name, value, cure))
-        return;
-    bool is_true = slice_equals(value->text, SLICE("true"));
-    if (!value->is_plain || (!is_true && !slice_equals(value->text, SLICE("false"))))
-        schema_error(load, field->name, value, cure, "is neither true nor false");
-    else
+    const char *problem = node_scalar_problem(value);
+    bool is_true = value->is_plain && slice_equals(value->text, SLICE("true"));
+    bool is_false = value->is_plain && slice_equals(value->text, SLICE("false"));
+    if (problem == NULL && (is_true || is_false))
         *MEMBER(bool, into, field) = is_true;
+    else if (value->kind != NODE_BAD)
+        schema_error(load, field->name, value, "write true or false", "%s",
+                     problem != NULL ? problem : "is neither true nor false");
 }
 
 void parse_text(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    if (!schema_is_scalar(load, field->name, value, field->sentence))
-        return;
-    if (value->text.len == 0)
-        schema_error(load, field->name, value, field->sentence, "is empty");
-    else if (memchr(value->text.at, '\0', value->text.len) != NULL)
-        schema_error(load, field->name, value, "remove it", "has a zero byte");
-    else
-        *MEMBER(const char *, into, field) = arena_copy(load->arena, value->text).at;
+    const char *problem = node_scalar_problem(value);
+    if (problem == NULL && value->text.len == 0)
+        problem = "is empty";
+    if (problem == NULL && memchr(value->text.at, '\0', value->text.len) != NULL)
+        problem = "has a zero byte";
+    if (problem == NULL)
+        *MEMBER(const char *, into, field) = region_copy(load->region, value->text).at;
+    else if (value->kind != NODE_BAD)
+        schema_error(load, field->name, value, field->sentence, "%s", problem);
 }
 
-void parse_word(struct load *load, const struct field *field, const struct node *value, void *into)
+/* The value is none of the field's words, or one of a later version. */
+static void report_word(struct load *load, const struct field *field, const struct node *value,
+                        const struct word *found)
 {
     char cure[300];
     size_t count = 0;
@@ -267,33 +278,53 @@ void parse_word(struct load *load, const struct field *field, const struct node 
         count++; /* what a later version brings stands last */
     list_names(cure, sizeof cure, count == 1 ? "the only word of this version is " : "write one of ", word_name,
                field->words, count);
-    if (!schema_is_scalar(load, field->name, value, cure))
+    const char *problem = node_scalar_problem(value);
+    if (found != NULL) {
+        schema_later(load, field->name, value, found->later, cure);
+    } else if (problem != NULL) {
+        schema_error(load, field->name, value, cure, "%s", problem);
+    } else {
+        const char *nearest = schema_nearest(value->text, word_name, field->words, count);
+        if (nearest != NULL)
+            (void)snprintf(cure, sizeof cure, "did you mean '%s'?", nearest);
+        schema_error(load, field->name, value, cure, "is not a word that this field knows");
+    }
+}
+
+void parse_word(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    const struct word *word = field->words;
+    bool is_scalar = value->kind == NODE_SCALAR;
+    while (word->word != NULL && !(is_scalar && slice_equals(value->text, slice_of(word->word))))
+        word++;
+    if (word->word != NULL && word->later == NULL)
+        *MEMBER(int, into, field) = word->value;
+    else if (value->kind != NODE_BAD)
+        report_word(load, field, value, word->word == NULL ? NULL : word);
+}
+
+void parse_word_not_map(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    char cure[100];
+    if (value->kind != NODE_MAP) {
+        parse_word(load, field, value, into);
         return;
-    for (const struct word *word = field->words; word->word != NULL; word++)
-        if (slice_equals(value->text, slice_of(word->word))) {
-            if (word->later != NULL)
-                schema_later(load, field->name, value, word->later, cure);
-            else
-                *MEMBER(int, into, field) = word->value;
-            return;
-        }
-    const char *nearest = schema_nearest(value->text, word_name, field->words, count);
-    if (nearest != NULL)
-        (void)snprintf(cure, sizeof cure, "did you mean '%s'?", nearest);
-    schema_error(load, field->name, value, cure, "is not a known word");
+    }
+    (void)snprintf(cure, sizeof cure, "remove the field, or write `%s: %s`", field->name, field->words[0].word);
+    schema_later(load, field->name, value, field->later, cure);
 }
 
 void parse_rate(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    const char *cure = RATE_FORMS ", and month, year with `align: calendar ZONE`";
-    if (!schema_is_scalar(load, field->name, value, cure))
-        return;
     struct rate rate;
-    const char *problem = rate_parse(value->text, &rate);
-    if (problem != NULL)
-        schema_error(load, field->name, value, cure, "%s", problem);
-    else
+    const char *problem = node_scalar_problem(value);
+    if (problem == NULL)
+        problem = rate_parse(value->text, &rate);
+    if (problem == NULL)
         *MEMBER(struct rate, into, field) = rate;
+    else if (value->kind != NODE_BAD)
+        schema_error(load, field->name, value, RATE_FORMS ", and month, year with `align: calendar ZONE`", "%s",
+                     problem);
 }
 
 void parse_later(struct load *load, const struct field *field, const struct node *value, void *into)

@@ -14,10 +14,11 @@ struct weir_contract;
 
 /* A load in progress. */
 struct load {
-    struct arena *arena;   /* of the contract */
-    struct arena *scratch; /* of the document; gone after loading */
+    struct region *region;  /* of the contract */
+    struct region *scratch; /* of the document; gone after loading */
     struct weir_diagnostics *diagnostics;
     struct weir_contract *contract;
+    const struct node *limits, *memory; /* as the document has them; NULL: absent */
     const char *owner; /* whose fields are read, for messages: "limit 'a'"; "" for the contract itself */
 };
 
@@ -53,12 +54,13 @@ bool schema_read(struct load *load, const struct node *map, const char *what, co
 
 /* ---- Parsers of one value: each writes its member, or reports and leaves it alone ---------------------------- */
 
-field_parse parse_integer; /* uint64_t */
-field_parse parse_boolean; /* bool */
-field_parse parse_text;    /* const char *, not empty */
-field_parse parse_word;    /* int */
-field_parse parse_rate;    /* struct rate */
-field_parse parse_later;   /* reports that there is no such thing yet */
+field_parse parse_integer;      /* uint64_t */
+field_parse parse_boolean;      /* bool */
+field_parse parse_text;         /* const char *, not empty */
+field_parse parse_word;         /* int */
+field_parse parse_word_not_map; /* the same; a map belongs to `later` */
+field_parse parse_rate;         /* struct rate */
+field_parse parse_later;        /* reports that there is no such thing yet */
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */
 
@@ -71,10 +73,10 @@ __attribute__((format(printf, 5, 6))) void schema_error(struct load *load, const
 void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
                   const char *cure);
 
-/* Whether the value is a scalar that is not empty; else reports what it is and gives the cure. */
-bool schema_is_scalar(struct load *load, const char *field, const struct node *value, const char *cure);
+/* NULL for a scalar that is not empty, else what is wrong: "is a list, not one value". */
+const char *node_scalar_problem(const struct node *node);
 
-/* Whether it is a list; the same. */
+/* Whether it is a list; else it is reported with the cure. */
 bool schema_is_list(struct load *load, const char *field, const struct node *value, const char *cure);
 
 /* The candidate that looks most like `word`, or NULL when none is near. */

@@ -12,7 +12,7 @@
 #define PAIRS_SMALL 12
 
 struct reader {
-    struct arena *arena;
+    struct region *region;
     struct weir_diagnostics *diagnostics;
     struct slice text;
     yaml_parser_t parser;
@@ -64,7 +64,7 @@ static int compare_keys(const void *x, const void *y)
 
 static void find_duplicates_sorted(struct reader *reader, const struct node *map)
 {
-    const struct node **keys = ARENA_NEW(reader->arena, const struct node *, map->count);
+    const struct node **keys = REGION_NEW(reader->region, const struct node *, map->count);
     if (keys == NULL)
         return;
     size_t count = 0;
@@ -120,7 +120,7 @@ static struct node *add_node(struct reader *reader, enum node_kind kind, const y
         REPORT(reader, place, "split the contract", "the contract has more than %u values", NODES_MAX);
         return NULL;
     }
-    struct node *node = ARENA_NEW(reader->arena, struct node, 1);
+    struct node *node = REGION_NEW(reader->region, struct node, 1);
     if (node == NULL)
         return NULL;
     node->kind = (unsigned char)kind;
@@ -160,8 +160,8 @@ static enum next add_scalar(struct reader *reader, const yaml_event_t *event)
     node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     node->text = SLICE("");
     if (event->data.scalar.length > 0)
-        node->text = arena_copy(
-            reader->arena, (struct slice){ (const char *)event->data.scalar.value, event->data.scalar.length });
+        node->text = region_copy(reader->region, (struct slice){ (const char *)event->data.scalar.value,
+                                                                 event->data.scalar.length });
     if (node->text.at == NULL)
         return STOP;
     if (is_key)
@@ -311,9 +311,9 @@ static void read_events(struct reader *reader)
     }
 }
 
-int yaml_read(struct arena *arena, struct slice text, struct weir_diagnostics *diagnostics, struct node **out)
+int yaml_read(struct region *region, struct slice text, struct weir_diagnostics *diagnostics, struct node **out)
 {
-    struct reader reader = { .arena = arena, .diagnostics = diagnostics, .text = text };
+    struct reader reader = { .region = region, .diagnostics = diagnostics, .text = text };
     const struct place whole = { 0, 0, 0 };
 
     *out = NULL;
@@ -331,7 +331,7 @@ int yaml_read(struct arena *arena, struct slice text, struct weir_diagnostics *d
     size_t errors_before = diagnostics_errors(diagnostics);
     read_events(&reader);
     yaml_parser_delete(&reader.parser);
-    if (reader.is_out_of_memory || arena->has_failed)
+    if (reader.is_out_of_memory || region->has_failed)
         return WEIR_ERR_MEMORY;
     bool is_whole = reader.depth == 0 && reader.root != NULL;
     if (!is_whole && diagnostics_errors(diagnostics) == errors_before)

@@ -30,10 +30,11 @@ struct node {
 };
 
 /*
- * Read `text`. Nodes and their texts live in `arena`. Findings go to `diagnostics`.
+ * Read `text`. Nodes and their texts live in `region`. Findings go to `diagnostics`.
  *
  * Returns 0 and the root, or NULL where no tree could be made (then there are errors); or WEIR_ERR_MEMORY.
  */
-int yaml_read(struct arena *arena, struct slice text, struct weir_diagnostics *diagnostics, struct node **out);
+int yaml_read(struct region *region, struct slice text, struct weir_diagnostics *diagnostics,
+              struct node **out);
 
 #endif

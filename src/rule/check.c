@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/* check.c - findings that need the whole contract: names taken twice, limits that weir.h refuses, gaps between limits. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rule/request.h"
+
+/* The value of a field of a limit as the document has it; the limit itself where it has none. */
+static const struct node *value_of(const struct node *limit, const char *field)
+{
+    if (limit->kind == NODE_MAP)
+        for (const struct node *key = limit->first; key != NULL; key = key->next->next)
+            if (slice_equals(key->text, slice_of(field)))
+                return key->next;
+    return limit;
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+struct named {
+    const char *name;
+    const struct node *node;
+    size_t index;
+};
+
+static int compare_names(const void *x, const void *y)
+{
+    const struct named *a = x;
+    const struct named *b = y;
+    int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static void find_twins(struct load *load)
+{
+    const struct weir_contract *contract = load->contract;
+    struct named *names = REGION_NEW(load->scratch, struct named, contract->limit_count + 1);
+    size_t count = 0, index = 0;
+    if (names == NULL || contract->limit_count == 0)
+        return;
+    for (const struct node *node = load->limits->first; node != NULL; node = node->next, index++)
+        if (contract->rules[index].limit.name != NULL)
+            names[count++] = (struct named){ contract->rules[index].limit.name, node, index };
+    qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i].name, names[i - 1].name) == 0)
+            diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, value_of(names[i].node, "name")->place,
+                            "give each limit a name of its own", "name '%s' is taken by the limit in line %u",
+                            names[i].name, names[i - 1].node->place.line);
+}
+
+/* ---- What weir.h refuses ------------------------------------------------------------------------------------------- */
+
+/* The field that a code is about. */
+static const char *field_of(int code)
+{
+    static const struct {
+        int code;
+        const char *field;
+    } rows[] = {
+        { WEIR_ERR_BURST, "burst" }, { WEIR_ERR_ZONE, "align" },          { WEIR_ERR_ALIGN, "align" },
+        { WEIR_ERR_NAME, "name" },   { WEIR_ERR_ALGORITHM, "algorithm" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].code == code)
+            return rows[i].field;
+    return "rate";
+}
+
+/* The sentence of a code is "what is wrong: what to do", or only the first. */
+static void report_refused(struct load *load, const struct rule *rule, const struct node *limit, int code)
+{
+    char problem[160], owner[96];
+    const char *sentence = weir_error_text(code);
+    const char *colon = strstr(sentence, ": ");
+    const char *field = field_of(code);
+    (void)snprintf(problem, sizeof problem, "%.*s",
+                   (int)(colon == NULL ? strlen(sentence) : (size_t)(colon - sentence)), sentence);
+    (void)snprintf(owner, sizeof owner, "limit '%s'", rule->limit.name);
+    load->owner = owner;
+    schema_error(load, field, value_of(limit, field), colon == NULL ? "change it so that it holds" : colon + 2,
+                 "cannot be kept: %s", problem);
+    load->owner = "";
+}
+
+int contract_add_limits(struct load *load)
+{
+    struct weir_contract *contract = load->contract;
+    find_twins(load);
+    if (load->limits == NULL || contract->rules == NULL)
+        return 0;
+    const struct node *node = load->limits->first;
+    for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
+        weir_limit_id id;
+        const struct rule *rule = &contract->rules[i];
+        int error = rule->is_countable ? weir_limit_add(contract->limiter, &rule->limit, &id) : 0;
+        if (error == WEIR_ERR_MEMORY)
+            return error;
+        if (error != 0 && error != WEIR_ERR_DUPLICATE) /* reported by find_twins() */
+            report_refused(load, rule, node, error);
+    }
+    return 0;
+}
+
+/* ---- Requests that meet no limit ------------------------------------------------------------------------------------ */
+
+/*
+ * For each limit that is skipped where a key attribute is missing: build such a request, as plain as the limit's
+ * `when` allows, and ask the matcher. One that meets nothing is a proof that the contract has a gap, so there are no
+ * false alarms; a gap that only odder requests fall through is not found.
+ */
+
+/* At the auth doors every request has these. */
+static struct slice door_value(struct slice name)
+{
+    static const struct {
+        const char *name, *value;
+    } rows[] = { { "ip", "192.0.2.1" }, { "method", "GET" }, { "host", "example.org" }, { "path", "/x" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (slice_equals(name, slice_of(rows[i].name)))
+            return slice_of(rows[i].value);
+    return (struct slice){ NULL, 0 };
+}
+
+/* A value that the pattern matches: each run of stars becomes an x. */
+static struct slice sample(struct slice pattern, char *out)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < pattern.len; i++) {
+        bool is_star = pattern.at[i] == '*';
+        if (pattern.at[i] == '\\' && i + 1 < pattern.len)
+            i++;
+        else if (is_star && i > 0 && pattern.at[i - 1] == '*')
+            continue;
+        out[len++] = is_star ? 'x' : pattern.at[i];
+    }
+    return (struct slice){ out, len };
+}
+
+struct witness {
+    struct request_values values;
+    char samples[WEIR_ATTRIBUTES_MAX][GLOB_MAX];
+    char ip[ADDRESS_TEXT_MAX];
+    uint32_t met[WEIR_ASKS_MAX];
+};
+
+static void set_ip(struct witness *witness, unsigned attribute, const struct address *address)
+{
+    size_t len = address_format(address, witness->ip);
+    witness->values.values[attribute] = (struct slice){ witness->ip, len };
+    witness->values.ip = *address;
+    witness->values.has_ip = true;
+}
+
+/* Give the attribute of one condition a value that meets it. False: none was found. */
+static bool satisfy(struct witness *witness, const struct condition *condition, size_t index)
+{
+    struct slice *value = &witness->values.values[condition->attribute];
+    if (condition->kind == CONDITION_ABSENT) {
+        witness->values.has_ip = witness->values.has_ip && value->at != witness->ip;
+        *value = (struct slice){ NULL, 0 };
+    } else if (condition->kind == CONDITION_PRESENT) {
+        *value = value->len > 0 ? *value : SLICE("x");
+    } else if (!condition->is_negated && condition->kind == CONDITION_NETWORKS) {
+        set_ip(witness, condition->attribute, &condition->networks[0].address);
+    } else if (!condition->is_negated) {
+        *value = sample(condition->patterns[0], witness->samples[index]);
+    }
+    return condition_holds(condition, witness->values.values,
+                           witness->values.has_ip ? &witness->values.ip : NULL);
+}
+
+/* A request that the limit's `when` fits and that lacks attribute `lacking`. False: there is none, or none this plain. */
+static bool build_witness(const struct weir_contract *contract, const struct rule *rule, unsigned lacking,
+                          struct witness *witness)
+{
+    struct request_values *values = &witness->values;
+    memset(values->values, 0, contract->attributes.count * sizeof *values->values);
+    values->has_ip = false;
+    for (unsigned i = 0; i < contract->attributes.count; i++) {
+        struct address address;
+        values->values[i] = door_value(contract->attributes.slots[i].name);
+        if (contract->attributes.slots[i].spelling == SPELLING_IP && address_parse(values->values[i], &address))
+            set_ip(witness, i, &address);
+    }
+    for (size_t i = 0; i < rule->condition_count; i++)
+        if (!satisfy(witness, &rule->conditions[i], i))
+            return false;
+    return values->values[lacking].len == 0;
+}
+
+static void describe(const struct weir_contract *contract, const struct witness *witness, char *out,
+                     size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < contract->attributes.count && len < size; i++) {
+        struct slice value = witness->values.values[i];
+        struct shown value_shown;
+        if (value.len > 0)
+            len += (size_t)snprintf(out + len, size - len, " %s=%s", contract->attributes.slots[i].name.at,
+                                    shown(value, &value_shown));
+    }
+}
+
+static void warn_gap(struct load *load, const struct rule *rule, const struct node *node,
+                     struct witness *witness)
+{
+    const struct weir_contract *contract = load->contract;
+    for (size_t i = 0; i < rule->key_count; i++) {
+        struct slice name = contract->attributes.slots[rule->key[i]].name;
+        char text[200];
+        if (door_value(name).len > 0 || !build_witness(contract, rule, rule->key[i], witness)
+            || matcher_find(contract->matcher, witness->values.values,
+                            witness->values.has_ip ? &witness->values.ip : NULL, witness->met, WEIR_ASKS_MAX)
+                   > 0)
+            continue;
+        describe(contract, witness, text, sizeof text);
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, value_of(node, "key")->place,
+                        "write `missing-key: share` or `refuse`, or add a limit with `when: { ...: absent }`",
+                        "a request without '%s' meets no limit at all: limit '%s' skips it (for instance%s)",
+                        name.at, rule->limit.name, text[0] == '\0' ? " an empty one" : text);
+        return;
+    }
+}
+
+/* A key attribute that `when` wants absent: the limit can never apply, or has one budget for everybody. */
+static void warn_constant(struct load *load, const struct rule *rule, const struct node *node)
+{
+    for (size_t i = 0; i < rule->key_count; i++)
+        for (size_t j = 0; j < rule->condition_count; j++)
+            if (rule->conditions[j].attribute == rule->key[i] && rule->conditions[j].kind == CONDITION_ABSENT)
+                diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, value_of(node, "key")->place,
+                                "take another key, such as [ip], or `key: []` for one budget for everybody",
+                                "limit '%s' is for requests without '%s', and counts them by it: %s",
+                                rule->limit.name, load->contract->attributes.slots[rule->key[i]].name.at,
+                                rule->missing_key == MISSING_SKIP ? "it never applies"
+                                                                  : "they all share one budget");
+}
+
+void contract_warn(struct load *load)
+{
+    const struct weir_contract *contract = load->contract;
+    struct witness *witness = REGION_NEW(load->scratch, struct witness, 1);
+    if (witness == NULL || load->limits == NULL)
+        return;
+    if (contract->limit_count == 0)
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, load->limits->place, "add a limit",
+                        "the contract has no limits: every request is allowed");
+    const struct node *node = load->limits->first;
+    for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
+        warn_constant(load, &contract->rules[i], node);
+        if (contract->rules[i].missing_key == MISSING_SKIP)
+            warn_gap(load, &contract->rules[i], node, witness);
+    }
+}

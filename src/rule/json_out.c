@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* json_out.c - one limit as a JSON object: every field of its table with the value in force. */
+#include "rule/contract.h"
+#include "rule/text.h"
+
+static const char *const missing_key_words[] = {
+    [MISSING_SKIP] = "skip", [MISSING_SHARE] = "share", [MISSING_REFUSE] = "refuse"
+};
+static const char *const when_full_words[] = { [WEIR_FULL_OVERFLOW] = "overflow",
+                                               [WEIR_FULL_CLOSED] = "closed",
+                                               [WEIR_FULL_EVICT_LEAST] = "evict-least",
+                                               [WEIR_FULL_OPEN] = "open" };
+
+const char *rule_missing_key(const struct rule *rule)
+{
+    return missing_key_words[rule->missing_key];
+}
+
+const char *rule_when_full(const struct rule *rule)
+{
+    return when_full_words[rule->limit.when_full];
+}
+
+void rule_align(struct text *text, const struct rule *rule)
+{
+    if (rule->limit.align == WEIR_ALIGN_CALENDAR)
+        text_format(text, "calendar %s", rule->limit.zone);
+    else
+        text_put(text, rule->limit.align == WEIR_ALIGN_EPOCH ? "epoch" : "first-request");
+}
+
+static bool is_bucket(const struct rule *rule)
+{
+    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+weir_ns rule_window(const struct rule *rule)
+{
+    /* The longest that such a window can be: a promise about it must not be too short. */
+    static const weir_ns calendar[] = { [WEIR_CALENDAR_DAY] = 25 * WEIR_HOUR,
+                                        [WEIR_CALENDAR_WEEK] = WEIR_WEEK + WEIR_HOUR,
+                                        [WEIR_CALENDAR_MONTH] = 31 * WEIR_DAY + WEIR_HOUR,
+                                        [WEIR_CALENDAR_YEAR] = 366 * WEIR_DAY };
+    if (rule->is_calendar)
+        return calendar[rule->limit.calendar];
+    if (!is_bucket(rule))
+        return rule->rate.period;
+    if (rule->rate.count == 0)
+        return WEIR_NO_TIME;
+    weir_u128_ whole = (weir_u128_)rule->burst * rule->rate.period + (rule->rate.count - 1);
+    whole /= rule->rate.count;
+    return whole < WEIR_NO_TIME ? (weir_ns)whole : WEIR_NO_TIME;
+}
+
+/* ---- when ------------------------------------------------------------------------------------------------------ */
+
+static void add_pattern(struct text *text, struct slice pattern)
+{
+    bool is_word = slice_equals(pattern, SLICE("present")) || slice_equals(pattern, SLICE("absent"));
+    text_put(text, is_word ? "{\"is\":" : "");
+    text_json(text, pattern);
+    text_put(text, is_word ? "}" : "");
+}
+
+static void add_patterns(struct text *text, const struct condition *condition)
+{
+    bool is_networks = condition->kind == CONDITION_NETWORKS;
+    size_t count = is_networks ? condition->network_count : condition->pattern_count;
+    text_put(text, count == 1 ? "" : "[");
+    for (size_t i = 0; i < count; i++) {
+        char network[ADDRESS_TEXT_MAX];
+        text_put(text, i == 0 ? "" : ",");
+        if (is_networks) {
+            size_t len = network_format(&condition->networks[i], network);
+            text_json(text, (struct slice){ network, len });
+        } else {
+            add_pattern(text, condition->patterns[i]);
+        }
+    }
+    text_put(text, count == 1 ? "" : "]");
+}
+
+void condition_json(struct text *text, const struct condition *condition)
+{
+    if (condition->kind == CONDITION_PRESENT || condition->kind == CONDITION_ABSENT) {
+        text_put(text, condition->kind == CONDITION_PRESENT ? "\"present\"" : "\"absent\"");
+        return;
+    }
+    text_put(text, condition->is_negated ? "{\"not\":" : "");
+    add_patterns(text, condition);
+    text_put(text, condition->is_negated ? "}" : "");
+}
+
+/* ---- The object -------------------------------------------------------------------------------------------------- */
+
+static void add_matching(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    const struct attribute_slot *slots = contract->attributes.slots;
+    text_put(text, ",\"when\":{");
+    for (size_t i = 0; i < rule->condition_count; i++) {
+        text_put(text, i == 0 ? "" : ",");
+        text_json(text, slots[rule->conditions[i].attribute].name);
+        text_put(text, ":");
+        condition_json(text, &rule->conditions[i]);
+    }
+    text_put(text, "},\"key\":[");
+    for (size_t i = 0; i < rule->key_count; i++) {
+        text_put(text, i == 0 ? "" : ",");
+        text_json(text, slots[rule->key[i]].name);
+    }
+    text_put(text, "],\"missing_key\":\"");
+    text_put(text, rule_missing_key(rule));
+}
+
+static void add_shape(struct text *text, const struct rule *rule)
+{
+    char rate[48];
+    rate_format(&rule->rate, rate);
+    text_put(text, "\",\"algorithm\":\"");
+    text_put(text, weir_algorithm_name(rule->limit.algorithm));
+    text_put(text, "\",\"rate\":\"");
+    text_put(text, rate);
+    text_put(text, "\",\"period\":");
+    text_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
+    text_put(text, ",\"burst\":");
+    if (is_bucket(rule))
+        text_number(text, rule->burst);
+    else
+        text_put(text, "null");
+    text_put(text, ",\"align\":");
+    if (rule->limit.algorithm == WEIR_FIXED_WINDOW) {
+        text_put(text, "\"");
+        rule_align(text, rule); /* a zone that loaded has no character that JSON would escape */
+        text_put(text, "\"");
+    } else {
+        text_put(text, "null");
+    }
+}
+
+const char *rule_json(struct region *region, const struct weir_contract *contract, const struct rule *rule)
+{
+    struct text text = { .region = region };
+    text_put(&text, "{\"name\":");
+    text_json_or_null(&text, rule->limit.name);
+    text_put(&text, ",\"about\":");
+    text_json_or_null(&text, rule->about);
+    add_matching(&text, contract, rule);
+    add_shape(&text, rule);
+    text_put(&text, ",\"cost\":");
+    if (rule->cost == 0)
+        text_put(&text, "null"); /* what the request says */
+    else
+        text_number(&text, rule->cost);
+    text_put(&text, ",\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
+                    "\"when_full\":\"");
+    text_put(&text, rule_when_full(rule));
+    text_put(&text, "\",\"when_state_lost\":\"full\",\"enforce\":\"always\"}");
+    return region->has_failed ? NULL : text.at;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * request.h - a request as the matcher and the keys want it: values by attribute number, in their one spelling.
+ */
+#ifndef WEIR_RULE_REQUEST_H
+#define WEIR_RULE_REQUEST_H
+
+#include "rule/contract.h"
+
+/* Some 20 KB; lives on the stack of a decision. Slices point into the request or into the texts below. */
+struct request_values {
+    struct slice values[MATCH_ATTRIBUTES_MAX]; /* the first contract->attributes.count; len 0: absent */
+    struct slice ip_group;                     /* what stands for `ip` in a key */
+    struct address ip;
+    bool has_ip;
+    char path[WEIR_ATTRIBUTE_MAX], host[WEIR_ATTRIBUTE_MAX], group[ADDRESS_TEXT_MAX];
+};
+
+/*
+ * Read and check a request. Attributes that no limit reads are checked for form alone.
+ * Returns 0, WEIR_ERR_ATTRIBUTE or WEIR_ERR_COST; `fault` may be NULL, else it is told why.
+ */
+int request_read(const struct weir_contract *contract, const struct weir_request *request,
+                 struct request_values *out, struct weir_fault *fault);
+
+/* The limits it meets, ascending; more than WEIR_ASKS_MAX: WEIR_ASKS_MAX + 1. */
+size_t request_match(const struct weir_contract *contract, const struct request_values *values,
+                     uint32_t met[WEIR_ASKS_MAX]);
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/* schema_limit.c - the fields of a limit, and what they mean together. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rule/contract.h"
+
+/* ---- Fields with a form of their own ----------------------------------------------------------------------------- */
+
+static bool limit_name_is_valid(struct slice name)
+{
+    if (name.len == 0 || name.len > WEIR_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        if (!is_letter && (i == 0 || (c != '.' && c != '_' && c != '-')))
+            return false;
+    }
+    return true;
+}
+
+static void parse_name(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct rule *rule = into;
+    const char *problem = node_scalar_problem(value);
+    if (problem == NULL && !limit_name_is_valid(value->text))
+        problem = "is not a limit's name";
+    if (problem == NULL)
+        rule->limit.name = region_copy(load->region, value->text).at;
+    else if (value->kind != NODE_BAD)
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, value->place,
+                        "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit",
+                        "%s '%.*s' %s", field->name, (int)(value->text.len > 64 ? 64 : value->text.len),
+                        value->text.at == NULL ? "" : value->text.at, problem);
+}
+
+static void parse_key(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct rule *rule = into;
+    if (!schema_is_list(load, field->name, value,
+                        "write a list such as `key: [tenant]`, or `key: []` for one budget"))
+        return;
+    if (value->count > WEIR_ATTRIBUTES_MAX) {
+        schema_error(load, field->name, value, "a request has no more", "has more than %d attributes",
+                     WEIR_ATTRIBUTES_MAX);
+        return;
+    }
+    uint16_t *key = REGION_NEW(load->region, uint16_t, value->count + 1);
+    for (const struct node *name = value->first; key != NULL && name != NULL; name = name->next) {
+        unsigned number = schema_attribute(load, field->name, name);
+        bool is_twice = false;
+        for (size_t i = 0; i < rule->key_count; i++)
+            is_twice = is_twice || key[i] == number;
+        if (number == ATTRIBUTE_NONE)
+            continue;
+        if (is_twice)
+            schema_error(load, field->name, name, "name it once", "is in the list twice");
+        else
+            key[rule->key_count++] = (uint16_t)number;
+    }
+    rule->key = key;
+}
+
+static const char *align_forms =
+    "write epoch, first-request, or calendar ZONE with a zone such as UTC or Europe/Berlin";
+
+static void parse_align(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct rule *rule = into;
+    const struct slice calendar = SLICE("calendar");
+    const char *problem = node_scalar_problem(value);
+    struct slice text = value->text;
+    if (problem == NULL && slice_equals(text, SLICE("epoch")))
+        rule->limit.align = WEIR_ALIGN_EPOCH;
+    else if (problem == NULL && slice_equals(text, SLICE("first-request")))
+        rule->limit.align = WEIR_ALIGN_FIRST_REQUEST;
+    else if (problem == NULL && slice_equals(text, calendar))
+        problem = "has no time zone";
+    else if (problem == NULL && text.len > calendar.len + 1
+             && memcmp(text.at, "calendar ", calendar.len + 1) == 0) {
+        rule->limit.align = WEIR_ALIGN_CALENDAR;
+        rule->limit.zone = region_copy(load->region, (struct slice){ text.at + 9, text.len - 9 }).at;
+        rule->is_calendar = true;
+    } else if (problem == NULL)
+        problem = "is no alignment";
+    if (problem != NULL && value->kind != NODE_BAD)
+        schema_error(load, field->name, value, align_forms, "%s", problem);
+}
+
+static void parse_cost(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    if (value->kind == NODE_MAP)
+        schema_later(load, field->name, value, field->later,
+                     "write a number, or give the cost with the request");
+    else
+        parse_integer(load, field, value, into);
+}
+
+static void parse_enforce(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    bool is_share =
+        value->kind == NODE_SCALAR && value->text.len > 1 && value->text.at[value->text.len - 1] == '%';
+    if (is_share)
+        schema_later(load, field->name, value, field->later, "write `enforce: always`, or leave it out");
+    else
+        parse_word(load, field, value, into);
+}
+
+/* ---- The table ------------------------------------------------------------------------------------------------------ */
+
+static const struct word algorithms[] = {
+    { "token-bucket", WEIR_TOKEN_BUCKET, NULL },       { "leaky-bucket", WEIR_LEAKY_BUCKET, NULL },
+    { "fixed-window", WEIR_FIXED_WINDOW, NULL },       { "sliding-window", WEIR_SLIDING_WINDOW, NULL },
+    { "sliding-log", WEIR_SLIDING_LOG, NULL },         { "leaky-queue", 0, "a queue of waiting callers" },
+    { "concurrency", 0, "limits on concurrent work" }, { NULL, 0, NULL },
+};
+static const struct word missing_keys[] = {
+    { "skip", MISSING_SKIP, NULL },
+    { "share", MISSING_SHARE, NULL },
+    { "refuse", MISSING_REFUSE, NULL },
+    { NULL, 0, NULL },
+};
+static const struct word when_fulls[] = {
+    { "overflow", WEIR_FULL_OVERFLOW, NULL },
+    { "closed", WEIR_FULL_CLOSED, NULL },
+    { "evict-least", WEIR_FULL_EVICT_LEAST, NULL },
+    { "open", WEIR_FULL_OPEN, NULL },
+    { NULL, 0, NULL },
+};
+static const struct word refuseds[] = { { "free", 0, NULL },
+                                        { "charged", 0, "charging refused requests" },
+                                        { NULL, 0, NULL } };
+static const struct word retrieses[] = { { "counted", 0, NULL }, { NULL, 0, NULL } };
+static const struct word waits[] = { { "never", 0, NULL }, { NULL, 0, NULL } };
+static const struct word scopes[] = {
+    { "process", 0, NULL },
+    { "fleet", 0, "a budget shared by a fleet" },
+    { "host", 0, "a budget shared by a host" },
+    { NULL, 0, NULL },
+};
+static const struct word states_lost[] = { { "full", 0, NULL },
+                                           { "empty", 0, "starting empty" },
+                                           { NULL, 0, NULL } };
+static const struct word enforces[] = {
+    { "always", 0, NULL },
+    { "shadow", 0, "enforcing in part" },
+    { "off", 0, "enforcing in part" },
+    { NULL, 0, NULL },
+};
+
+/* What only one word may be said about in this version needs no member of its own. */
+struct limit_reading {
+    struct rule rule; /* first: parsers with a form of their own take the rule */
+    int unused;
+};
+
+#define RULE(member) offsetof(struct rule, member)
+#define UNUSED offsetof(struct limit_reading, unused)
+#define COST_MAX INT64_MAX
+
+static const struct field fields[LIMIT_FIELD_COUNT] = {
+    [LIMIT_NAME] = { "name", parse_name, "name", 0, .is_required = true,
+                     .sentence = "give the limit a name of its own: answers, logs and metrics call it so" },
+    [LIMIT_ABOUT] = { "about", parse_text, "text", RULE(about),
+                      .sentence = "say in a sentence what the limit is for" },
+    [LIMIT_WHEN] = { "when", parse_when, "map", 0, .fallback = "every request",
+                     .sentence = "say which requests the limit is for" },
+    [LIMIT_KEY] = { "key", parse_key, "list of attributes", 0, .is_required = true,
+                    .sentence =
+                        "say whose budget it is: `key: [tenant]`, or `key: []` for one budget for everybody" },
+    [LIMIT_MISSING_KEY] = { "missing-key", parse_word, "word", RULE(missing_key), .words = missing_keys,
+                            .fallback = "skip",
+                            .sentence = "what happens to a request that lacks a key attribute" },
+    [LIMIT_ALGORITHM] = { "algorithm", parse_word, "word", RULE(algorithm), .words = algorithms,
+                          .fallback = "token-bucket", .sentence = "the shape of the limit" },
+    [LIMIT_RATE] = { "rate", parse_rate, "COUNT/[N]UNIT", RULE(rate), .sentence = "say how fast: `rate: 5/s`" },
+    [LIMIT_BURST] = { "burst", parse_integer, "integer", RULE(burst), .max = COST_MAX,
+                      .sentence = "say how many may pass at once: `burst: 20`" },
+    [LIMIT_AT_MOST] = { "at-most", parse_later, "integer", 0, .later = "limits on concurrent work",
+                        .sentence = "remove it; use a rate meanwhile" },
+    [LIMIT_HOLD] = { "hold", parse_later, "duration", 0, .later = "limits on concurrent work",
+                     .sentence = "remove it; use a rate meanwhile" },
+    [LIMIT_ALIGN] = { "align", parse_align, "epoch, first-request or calendar ZONE", 0, .fallback = "epoch",
+                      .sentence = "where windows start" },
+    [LIMIT_COST] = { "cost", parse_cost, "integer", RULE(cost), .min = 1, .max = COST_MAX, .fallback = "1",
+                     .later = "a cost taken from an attribute", .sentence = "what one request costs" },
+    [LIMIT_DEBT] = { "debt", parse_later, "integer", 0, .later = "settling a cost afterwards",
+                     .sentence = "remove it" },
+    [LIMIT_REFUSED] = { "refused", parse_word, "word", UNUSED, .words = refuseds, .fallback = "free",
+                        .sentence = "whether a refused request consumes" },
+    [LIMIT_RETRIES] = { "retries", parse_word_not_map, "word", UNUSED, .words = retrieses,
+                        .fallback = "counted", .later = "recognising a retry",
+                        .sentence = "whether a retry counts again" },
+    [LIMIT_WAIT] = { "wait", parse_word_not_map, "word", UNUSED, .words = waits, .fallback = "never",
+                     .later = "waiting for a turn", .sentence = "whether callers may wait" },
+    [LIMIT_SCOPE] = { "scope", parse_word, "word", UNUSED, .words = scopes, .fallback = "process",
+                      .sentence = "whether the budget is shared" },
+    [LIMIT_LEASE] = { "lease", parse_later, "map", 0, .later = "a budget shared by a fleet",
+                      .sentence = "remove it" },
+    [LIMIT_WHEN_STORE_FAILS] = { "when-store-fails", parse_later, "word or map", 0,
+                                 .later = "a budget shared by a fleet",
+                                 .sentence = "remove it: this version counts in its own memory, which cannot "
+                                             "fail apart" },
+    [LIMIT_WHEN_FULL] = { "when-full", parse_word, "word", RULE(when_full), .words = when_fulls,
+                          .fallback = "overflow", .sentence = "what a new key gets when the table is full" },
+    [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", UNUSED, .words = states_lost,
+                                .fallback = "full", .sentence = "how budgets begin after a restart" },
+    [LIMIT_ENFORCE] = { "enforce", parse_enforce, "word", UNUSED, .words = enforces, .fallback = "always",
+                        .later = "enforcing in part", .sentence = "how hard the limit is" },
+    [LIMIT_REPLY] = { "reply", parse_later, "map", 0, .later = "a reply of one's own",
+                      .sentence = "remove it" },
+    [LIMIT_OVERRIDES] = { "overrides", parse_later, "list", 0, .later = "numbers of one's own for some keys",
+                          .sentence = "remove it; write a second limit with a `when` for that key meanwhile" },
+};
+
+/* ---- What the fields mean together ---------------------------------------------------------------------------------- */
+
+static bool is_bucket(const struct rule *rule)
+{
+    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+static void report_missing(struct load *load, const struct node *limit, enum limit_field field)
+{
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, limit->place, fields[field].sentence,
+                    "%s is missing for %s", fields[field].name, load->owner);
+}
+
+/* A calendar counts whole days, weeks, months or years; month and year exist nowhere else. */
+static bool check_period(struct load *load, struct rule *rule, const struct node *rate)
+{
+    const char *calendar = unit_calendar(rule->rate.unit, &rule->limit.calendar);
+    if (rule->is_calendar && (calendar == NULL || rule->rate.multiple != 1)) {
+        schema_error(load, "rate", rate, "write COUNT/d, COUNT/w, COUNT/month or COUNT/year",
+                     "is not one day, week, month or year, which `align: calendar` counts by");
+        return false;
+    }
+    if (!rule->is_calendar && rule->rate.period == 0) {
+        schema_error(load, "rate", rate,
+                     "add `algorithm: fixed-window` and `align: calendar ZONE`, or write it in days",
+                     "has the unit %s, whose length varies", calendar);
+        return false;
+    }
+    return true;
+}
+
+static bool check_shape(struct load *load, struct rule *rule, const struct node *limit,
+                        const struct node *const *given)
+{
+    const char *algorithm = weir_algorithm_name((enum weir_algorithm)rule->algorithm);
+    bool is_fine = true;
+    if (given[LIMIT_RATE] == NULL)
+        report_missing(load, limit, LIMIT_RATE);
+    if (is_bucket(rule) && given[LIMIT_BURST] == NULL)
+        report_missing(load, limit, LIMIT_BURST);
+    if (!is_bucket(rule) && given[LIMIT_BURST] != NULL) {
+        schema_error(load, "burst", given[LIMIT_BURST],
+                     "remove it: the count of the rate is the most in one period", "means nothing for a %s",
+                     algorithm);
+        is_fine = false;
+    }
+    if (rule->algorithm != WEIR_FIXED_WINDOW && given[LIMIT_ALIGN] != NULL) {
+        schema_error(load, "align", given[LIMIT_ALIGN], "remove it, or write `algorithm: fixed-window`",
+                     "means nothing for a %s", algorithm);
+        is_fine = false;
+    }
+    bool has_numbers = rule->rate.multiple != 0 && (!is_bucket(rule) || rule->burst != UINT64_MAX);
+    return has_numbers && check_period(load, rule, given[LIMIT_RATE]) && is_fine;
+}
+
+/* "limit 'a'", or "limit 3" where it has no name yet. */
+static void name_owner(const struct node *limit, size_t index, char *out, size_t size)
+{
+    struct shown name;
+    (void)snprintf(out, size, "limit %zu", index + 1);
+    if (limit->kind != NODE_MAP)
+        return;
+    for (const struct node *key = limit->first; key != NULL; key = key->next->next)
+        if (slice_equals(key->text, SLICE("name")) && node_scalar_problem(key->next) == NULL)
+            (void)snprintf(out, size, "limit '%s'", shown(key->next->text, &name));
+}
+
+static void read_limit(struct load *load, const struct node *node, size_t index, struct rule *out)
+{
+    const struct node *given[LIMIT_FIELD_COUNT];
+    struct limit_reading reading = { .rule = { .algorithm = -1, .burst = UINT64_MAX } };
+    struct rule *rule = &reading.rule;
+    char owner[96];
+
+    name_owner(node, index, owner, sizeof owner);
+    load->owner = owner;
+    bool is_read = schema_read(load, node, "a member of limits", fields, LIMIT_FIELD_COUNT, &reading, given);
+    for (size_t i = 0; i < LIMIT_FIELD_COUNT; i++)
+        rule->given |= given[i] == NULL ? 0 : UINT32_C(1) << i;
+    if (rule->algorithm < 0 && given[LIMIT_ALGORITHM] == NULL)
+        rule->algorithm = WEIR_TOKEN_BUCKET;
+    if (is_read && rule->algorithm >= 0) {
+        rule->is_countable = check_shape(load, rule, node, given) && rule->limit.name != NULL;
+        rule->limit.algorithm = (enum weir_algorithm)rule->algorithm;
+        rule->limit.rate = (struct weir_quota){ rule->rate.count, rule->rate.period };
+        rule->limit.burst = is_bucket(rule) ? rule->burst : 0;
+        rule->limit.when_full = (enum weir_when_full)rule->when_full;
+    }
+    load->owner = "";
+    *out = *rule;
+}
+
+/* ---- The list ------------------------------------------------------------------------------------------------------- */
+
+void parse_limits(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct weir_contract *contract = into;
+    if (!schema_is_list(load, field->name, value,
+                        "write a list: `limits:` and below it `- name: ...` for each"))
+        return;
+    if (value->count > WEIR_LIMITS_MAX) {
+        schema_error(load, field->name, value, "split the contract", "has more than %d members",
+                     WEIR_LIMITS_MAX);
+        return;
+    }
+    contract->rules = REGION_NEW(load->region, struct rule, value->count + 1);
+    if (contract->rules == NULL)
+        return;
+    for (const struct node *node = value->first; node != NULL; node = node->next) {
+        read_limit(load, node, contract->limit_count, &contract->rules[contract->limit_count]);
+        contract->limit_count++;
+    }
+}

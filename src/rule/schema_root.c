@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* schema_root.c - the top level of a contract, `server` and `memory`. */
+#include <stdio.h>
+
+#include "rule/contract.h"
+
+/* ---- server ---------------------------------------------------------------------------------------------------- */
+
+/* More listeners than a program has any use for; bounds what one line of YAML can open. */
+#define ADDRESSES_MAX 64
+#define UIDS_MAX 1024
+
+struct server_reading {
+    struct weir_contract_server *server;
+    const char *admin, *tokens;
+    bool auth_wait;
+};
+
+static const char *const address_forms =
+    "write an address such as 8080, \"127.0.0.1:8080\" or unix:/run/weir.sock";
+
+/* One address or a list of them. */
+static void parse_addresses(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct weir_contract_server *server = ((struct server_reading *)into)->server;
+    size_t count = value->kind == NODE_LIST ? value->count : 1;
+    if (count > ADDRESSES_MAX) {
+        schema_error(load, field->name, value, "list fewer", "has more than %d addresses", ADDRESSES_MAX);
+        return;
+    }
+    const char **addresses = REGION_NEW(load->region, const char *, count + 1);
+    if (addresses == NULL)
+        return;
+    const struct node *node = value->kind == NODE_LIST ? value->first : value;
+    for (size_t i = 0; i < count; i++, node = node->next) {
+        const char *problem = node_scalar_problem(node);
+        if (problem == NULL && (node->text.len == 0 || node->text.len > 255))
+            problem = "is no address";
+        if (problem == NULL)
+            addresses[server->http_count++] = region_copy(load->region, node->text).at;
+        else if (node->kind != NODE_BAD)
+            schema_error(load, field->name, node, address_forms, "%s", problem);
+    }
+    server->http = addresses;
+}
+
+static void parse_uids(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct weir_contract_server *server = ((struct server_reading *)into)->server;
+    if (!schema_is_list(load, field->name, value, "write a list of numbers such as [0, 33]"))
+        return;
+    if (value->count > UIDS_MAX) {
+        schema_error(load, field->name, value, "list fewer", "has more than %d members", UIDS_MAX);
+        return;
+    }
+    uint32_t *uids = REGION_NEW(load->region, uint32_t, value->count + 1);
+    for (const struct node *node = value->first; uids != NULL && node != NULL; node = node->next) {
+        const struct field member = { .name = field->name, .max = UINT32_MAX - 1 };
+        uint64_t uid = UINT64_MAX;
+        parse_integer(load, &member, node, &uid);
+        if (uid != UINT64_MAX)
+            uids[server->uid_count++] = (uint32_t)uid;
+    }
+    server->uids = uids;
+    server->has_uids = true;
+}
+
+static void parse_auth_wait(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct server_reading *reading = into;
+    parse_boolean(load, field, value, into);
+    if (reading->auth_wait)
+        schema_later(load, field->name, value, field->later, "remove it, or write false");
+}
+
+#define SERVER(member) offsetof(struct server_reading, member)
+
+static const struct field server_fields[] = {
+    { "http", parse_addresses, "address or list of addresses", 0, .fallback = "8080 on loopback",
+      .sentence = "where HTTP is served" },
+    { "admin", parse_text, "path or address", SERVER(admin), .fallback = "/run/weir/admin.sock",
+      .sentence = "write the path of the admin socket" },
+    { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
+    { "uids", parse_uids, "list of integers", 0, .fallback = "own uid and 0",
+      .sentence = "which peers of Unix sockets are trusted" },
+    { "auth-wait", parse_auth_wait, "boolean", SERVER(auth_wait), .later = "waiting for a turn",
+      .fallback = "false", .sentence = "whether clients of the auth doors may ask to wait" },
+    { "resp", parse_later, "address", 0, .later = "the Redis protocol", .sentence = "remove it; use http" },
+    { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
+    { "tls", parse_later, "map", 0, .later = "TLS", .sentence = "remove it; let a proxy in front end TLS" },
+};
+#define SERVER_FIELDS (sizeof server_fields / sizeof *server_fields)
+
+void parse_server(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct weir_contract *contract = into;
+    const struct node *given[SERVER_FIELDS];
+    struct server_reading reading = { .server = &contract->server };
+    load->owner = "server";
+    (void)schema_read(load, value, field->name, server_fields, SERVER_FIELDS, &reading, given);
+    load->owner = "";
+    contract->server.admin = reading.admin;
+    contract->server.tokens = reading.tokens;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+#define MEMORY(member) offsetof(struct memory_config, member)
+
+/* weir_options.keys goes so far. */
+#define KEYS_MAX (UINT64_C(1) << 32)
+
+static const struct field memory_fields[] = {
+    { "keys", parse_integer, "integer", MEMORY(keys), .min = 1, .max = KEYS_MAX, .fallback = "65536",
+      .sentence = "how many keys are live at once" },
+    { "log-stamps", parse_integer, "integer", MEMORY(log_stamps), .min = 1, .max = KEYS_MAX,
+      .fallback = "1048576", .sentence = "how many requests all sliding logs remember together" },
+    { "new-keys", parse_rate, "COUNT/[N]UNIT", MEMORY(new_keys), .fallback = "no bound",
+      .sentence = "how fast new keys may come; beyond it `when-full` answers" },
+    { "permits", parse_later, "integer", 0, .later = "limits on concurrent work", .sentence = "remove it" },
+};
+#define MEMORY_FIELDS (sizeof memory_fields / sizeof *memory_fields)
+
+void parse_memory(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct memory_config *memory = &((struct weir_contract *)into)->memory;
+    const struct node *given[MEMORY_FIELDS];
+    load->owner = "memory";
+    (void)schema_read(load, value, field->name, memory_fields, MEMORY_FIELDS, memory, given);
+    if (memory->new_keys.multiple != 0 && (memory->new_keys.period == 0 || memory->new_keys.count == 0))
+        schema_error(load, "new-keys", given[2], "write a rate such as 10000/s, or leave it out for no bound",
+                     memory->new_keys.period == 0 ? "has a unit whose length varies"
+                                                  : "would admit no key at all");
+    load->owner = "";
+}
+
+/* ---- The top level ------------------------------------------------------------------------------------------------ */
+
+struct root_reading {
+    struct weir_contract *contract;
+    uint64_t version, replicas;
+    int headers;
+};
+
+/* The parts write into the contract itself. */
+static void parse_into_contract(struct load *load, const struct field *field, const struct node *value,
+                                void *into)
+{
+    static const struct {
+        const char *name;
+        field_parse *parse;
+    } parts[] = {
+        { "identity", parse_identity },
+        { "server", parse_server },
+        { "memory", parse_memory },
+        { "limits", parse_limits },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(field->name, parts[i].name) == 0)
+            parts[i].parse(load, field, value, ((struct root_reading *)into)->contract);
+}
+
+static const struct word headers_words[] = {
+    { "trio", WEIR_HEADERS_TRIO, NULL },
+    { "draft", WEIR_HEADERS_DRAFT, NULL },
+    { "x-ratelimit", WEIR_HEADERS_X_RATELIMIT, NULL },
+    { "none", WEIR_HEADERS_NONE, NULL },
+    { NULL, 0, NULL },
+};
+
+#define ROOT(member) offsetof(struct root_reading, member)
+
+static const struct field root_fields[] = {
+    { "weir", parse_integer, "integer", ROOT(version), .min = 1, .max = 1, .is_required = true,
+      .sentence = "begin the contract with `weir: 1`, the version of its language" },
+    { "identity", parse_into_contract, "map", 0, .fallback = "ip from the peer",
+      .sentence = "where attributes come from" },
+    { "limits", parse_into_contract, "list", 0, .is_required = true,
+      .sentence = "add `limits:` and below it `- name: ...` for each limit" },
+    { "server", parse_into_contract, "map", 0, .sentence = "where the program listens" },
+    { "memory", parse_into_contract, "map", 0, .sentence = "how much is reserved at the start" },
+    { "headers", parse_word, "word", ROOT(headers), .words = headers_words, .fallback = "trio",
+      .sentence = "which reply fields carry the numbers" },
+    { "replicas", parse_integer, "integer", ROOT(replicas), .min = 1, .max = 1000000, .fallback = "1",
+      .sentence = "how many processes hold this contract" },
+    { "store", parse_later, "map", 0, .later = "a budget shared by a fleet",
+      .sentence = "remove it: this version counts in its own memory" },
+};
+#define ROOT_FIELDS (sizeof root_fields / sizeof *root_fields)
+
+void schema_read_contract(struct load *load, const struct node *root)
+{
+    struct weir_contract *contract = load->contract;
+    const struct node *given[ROOT_FIELDS];
+    struct root_reading reading = { .contract = contract };
+    load->owner = "";
+    if (!schema_read(load, root, "the contract", root_fields, ROOT_FIELDS, &reading, given))
+        return;
+    contract->replicas = reading.replicas;
+    contract->server.headers = (enum weir_headers)reading.headers;
+    load->limits = given[2];
+    load->memory = given[4];
+}
