@@ -20,7 +20,7 @@
 /* ---- Opening --------------------------------------------------------------------------------------------- */
 
 /* Whether a Unix socket's path is left over: nobody accepts there. */
-static bool is_abandoned(const struct address *address)
+static bool is_abandoned(const struct endpoint *address)
 {
     struct stat status;
     if (lstat(address->socket.local.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
@@ -35,7 +35,7 @@ static bool is_abandoned(const struct address *address)
 
 static int bind_unix(struct listener *listener, mode_t mode)
 {
-    const struct address *address = &listener->address;
+    const struct endpoint *address = &listener->address;
     const char *path = address->socket.local.sun_path;
     if (is_abandoned(address))
         (void)unlink(path); /* a failure shows in bind() */
@@ -50,11 +50,11 @@ static int bind_unix(struct listener *listener, mode_t mode)
 
 static int open_bound(struct listener *listener, mode_t mode)
 {
-    const struct address *address = &listener->address;
+    const struct endpoint *address = &listener->address;
     listener->fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener->fd < 0)
         return -errno;
-    if (address->kind == ADDRESS_UNIX)
+    if (address->kind == ENDPOINT_UNIX)
         return bind_unix(listener, mode);
     int one = 1;
     (void)setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* failing: a slower restart */
@@ -82,23 +82,23 @@ int listener_open(struct listener *listener, const char *text, mode_t mode, cons
 {
     memset(listener, 0, sizeof *listener);
     listener->fd = -1;
-    if (!address_parse(text, &listener->address, why))
+    if (!endpoint_parse(text, &listener->address, why))
         return -EINVAL;
     *why = NULL;
 
     int result =
-        listener->address.kind == ADDRESS_FD ? open_inherited(listener, why) : open_bound(listener, mode);
+        listener->address.kind == ENDPOINT_FD ? open_inherited(listener, why) : open_bound(listener, mode);
     if (result == 0 && listen(listener->fd, BACKLOG) != 0)
         result = -errno;
     if (result != 0) {
         listener_close(listener);
         return result;
     }
-    struct address *bound = &listener->address;
+    struct endpoint *bound = &listener->address;
     bound->len = sizeof bound->socket;
-    if (bound->kind != ADDRESS_UNIX && getsockname(listener->fd, &bound->socket.any, &bound->len) != 0)
+    if (bound->kind != ENDPOINT_UNIX && getsockname(listener->fd, &bound->socket.any, &bound->len) != 0)
         bound->socket.any.sa_family = AF_UNSPEC;
-    address_format(bound, listener->name);
+    endpoint_format(bound, listener->name);
     return 0;
 }
 

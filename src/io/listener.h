@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "io/address.h"
+#include "io/endpoint.h"
 
 struct listener;
 
@@ -23,8 +23,8 @@ typedef void listener_accepted(struct listener *listener, int fd);
 typedef bool listener_has_room(const struct listener *listener);
 
 struct listener {
-    struct address address; /* as bound: the port that 0 picked */
-    char name[ADDRESS_TEXT_MAX];
+    struct endpoint address; /* as bound: the port that 0 picked */
+    char name[ENDPOINT_TEXT_MAX];
     int fd;
     bool owns_path; /* a Unix socket that this process made, and removes */
     listener_accepted *accepted;

@@ -30,7 +30,7 @@ static void complain(const char *door, const char *address, int error, const cha
 /* Whether nobody unknown can reach this listener. */
 static bool is_guarded(const struct server *server, const struct listener *listener)
 {
-    return address_is_local(&listener->address) || server->tokens != NULL || server->options->is_insecure;
+    return endpoint_is_local(&listener->address) || server->tokens != NULL || server->options->is_insecure;
 }
 
 static int open_http(struct doors *doors, const char *address)
@@ -116,7 +116,7 @@ static int open_admin(struct doors *doors)
         return 0;
     }
     (void)open_admin_at(doors, address, true); /* a warning says it */
-    if (!doors->has_admin || address_is_local(&doors->admin.address) || server->options->is_insecure)
+    if (!doors->has_admin || endpoint_is_local(&doors->admin.address) || server->options->is_insecure)
         return 0;
     (void)fprintf(
         stderr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* address.c - reads and prints socket addresses; see address.h. */
-#include "io/address.h"
+/* endpoint.c - reads and prints socket addresses; see endpoint.h. */
+#include "io/endpoint.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -27,30 +27,30 @@ static bool parse_port(struct slice text, uint16_t *out)
     return true;
 }
 
-static bool parse_unix(struct slice path, struct address *out, const char **why)
+static bool parse_unix(struct slice path, struct endpoint *out, const char **why)
 {
     if (path.len == 0 || path.len >= sizeof out->socket.local.sun_path) {
         *why = "a socket's path has 1 to 107 bytes";
         return false;
     }
-    out->kind = ADDRESS_UNIX;
+    out->kind = ENDPOINT_UNIX;
     out->socket.local.sun_family = AF_UNIX;
     memcpy(out->socket.local.sun_path, path.at, path.len);
     out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path.len + 1);
     return true;
 }
 
-static bool parse_fd(struct slice number, struct address *out)
+static bool parse_fd(struct slice number, struct endpoint *out)
 {
     uint64_t fd;
     if (!slice_to_u64(number, FD_MAX, &fd))
         return false;
-    out->kind = ADDRESS_FD;
+    out->kind = ENDPOINT_FD;
     out->fd = (int)fd;
     return true;
 }
 
-static bool resolve(struct slice host, uint16_t port, bool is_v6, struct address *out, const char **why)
+static bool resolve(struct slice host, uint16_t port, bool is_v6, struct endpoint *out, const char **why)
 {
     char name[HOST_MAX + 1];
     if (host.len == 0 || host.len > HOST_MAX)
@@ -69,7 +69,7 @@ static bool resolve(struct slice host, uint16_t port, bool is_v6, struct address
     }
     memcpy(&out->socket, found->ai_addr, found->ai_addrlen);
     out->len = found->ai_addrlen;
-    out->kind = ADDRESS_TCP;
+    out->kind = ENDPOINT_TCP;
     if (out->socket.any.sa_family == AF_INET6)
         out->socket.v6.sin6_port = htons(port);
     else
@@ -78,7 +78,7 @@ static bool resolve(struct slice host, uint16_t port, bool is_v6, struct address
     return true;
 }
 
-bool address_parse(const char *text, struct address *out, const char **why)
+bool endpoint_parse(const char *text, struct endpoint *out, const char **why)
 {
     memset(out, 0, sizeof *out);
     *why = how;
@@ -101,34 +101,34 @@ bool address_parse(const char *text, struct address *out, const char **why)
            && resolve((struct slice){ text, (size_t)(colon - text) }, port, false, out, why);
 }
 
-void address_format(const struct address *address, char out[ADDRESS_TEXT_MAX])
+void endpoint_format(const struct endpoint *endpoint, char out[ENDPOINT_TEXT_MAX])
 {
     char host[INET6_ADDRSTRLEN];
-    switch (address->socket.any.sa_family) {
+    switch (endpoint->socket.any.sa_family) {
     case AF_UNIX:
-        (void)snprintf(out, ADDRESS_TEXT_MAX, "unix:%.107s", address->socket.local.sun_path);
+        (void)snprintf(out, ENDPOINT_TEXT_MAX, "unix:%.107s", endpoint->socket.local.sun_path);
         break;
     case AF_INET:
-        (void)inet_ntop(AF_INET, &address->socket.v4.sin_addr, host, sizeof host);
-        (void)snprintf(out, ADDRESS_TEXT_MAX, "%s:%u", host, ntohs(address->socket.v4.sin_port));
+        (void)inet_ntop(AF_INET, &endpoint->socket.v4.sin_addr, host, sizeof host);
+        (void)snprintf(out, ENDPOINT_TEXT_MAX, "%s:%u", host, ntohs(endpoint->socket.v4.sin_port));
         break;
     case AF_INET6:
-        (void)inet_ntop(AF_INET6, &address->socket.v6.sin6_addr, host, sizeof host);
-        (void)snprintf(out, ADDRESS_TEXT_MAX, "[%s]:%u", host, ntohs(address->socket.v6.sin6_port));
+        (void)inet_ntop(AF_INET6, &endpoint->socket.v6.sin6_addr, host, sizeof host);
+        (void)snprintf(out, ENDPOINT_TEXT_MAX, "[%s]:%u", host, ntohs(endpoint->socket.v6.sin6_port));
         break;
     default:
-        (void)snprintf(out, ADDRESS_TEXT_MAX, "fd:%d", address->fd);
+        (void)snprintf(out, ENDPOINT_TEXT_MAX, "fd:%d", endpoint->fd);
     }
 }
 
-bool address_is_local(const struct address *address)
+bool endpoint_is_local(const struct endpoint *endpoint)
 {
-    const struct in6_addr *v6 = &address->socket.v6.sin6_addr;
-    switch (address->socket.any.sa_family) {
+    const struct in6_addr *v6 = &endpoint->socket.v6.sin6_addr;
+    switch (endpoint->socket.any.sa_family) {
     case AF_UNIX:
         return true;
     case AF_INET:
-        return (ntohl(address->socket.v4.sin_addr.s_addr) >> 24) == 127;
+        return (ntohl(endpoint->socket.v4.sin_addr.s_addr) >> 24) == 127;
     case AF_INET6:
         return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
     default:
