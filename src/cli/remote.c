@@ -61,15 +61,15 @@ static bool read_time(struct json *json, weir_ns *out)
 {
     enum json_token token = json_next(json);
     *out = WEIR_NO_TIME;
-    return token == JSON_NULL || (token == JSON_NUMBER && parse_seconds(json->text, out));
+    return token == TOKEN_NULL || (token == TOKEN_NUMBER && parse_seconds(json->text, out));
 }
 
 static bool read_count(struct json *json, bool *is_known, uint64_t *out)
 {
     bool is_negative;
     enum json_token token = json_next(json);
-    *is_known = token == JSON_NUMBER;
-    return token == JSON_NULL || (*is_known && json_integer(json->text, out, &is_negative) && !is_negative);
+    *is_known = token == TOKEN_NUMBER;
+    return token == TOKEN_NULL || (*is_known && json_to_integer(json->text, out, &is_negative) && !is_negative);
 }
 
 /* Find the member of an enum whose word this is; null is 0. */
@@ -77,9 +77,9 @@ static bool read_word(struct json *json, const char *(*word)(int), int count, in
 {
     enum json_token token = json_next(json);
     *out = 0;
-    if (token == JSON_NULL)
+    if (token == TOKEN_NULL)
         return true;
-    for (int i = 0; token == JSON_STRING && i < count; i++)
+    for (int i = 0; token == TOKEN_STRING && i < count; i++)
         if (word(i) != NULL && slice_equals(json->text, slice_of(word(i)))) {
             *out = i;
             return true;
@@ -108,11 +108,11 @@ static bool skip_value(struct json *json)
     unsigned depth = 0;
     do {
         enum json_token token = json_next(json);
-        if (token == JSON_ERROR || token == JSON_END)
+        if (token == TOKEN_ERROR || token == TOKEN_END)
             return false;
-        if (token == JSON_OBJECT || token == JSON_ARRAY)
+        if (token == TOKEN_OBJECT || token == TOKEN_ARRAY)
             depth++;
-        else if (token == JSON_OBJECT_END || token == JSON_ARRAY_END)
+        else if (token == TOKEN_OBJECT_END || token == TOKEN_ARRAY_END)
             depth--;
     } while (depth > 0);
     return true;
@@ -121,9 +121,9 @@ static bool skip_value(struct json *json)
 static bool read_name(struct json *json, struct verdict_limit *out)
 {
     enum json_token token = json_next(json);
-    if (token == JSON_NULL)
+    if (token == TOKEN_NULL)
         return true;
-    if (token != JSON_STRING || json->text.len >= sizeof out->name)
+    if (token != TOKEN_STRING || json->text.len >= sizeof out->name)
         return false;
     memcpy(out->name, json->text.at, json->text.len);
     out->name[json->text.len] = '\0';
@@ -165,21 +165,21 @@ static bool read_limit(struct json *json, struct verdict_limit *out)
 {
     *out = (struct verdict_limit){ .retry_after = WEIR_NO_TIME, .reset_after = WEIR_NO_TIME };
     enum json_token token;
-    while ((token = json_next(json)) == JSON_NAME)
+    while ((token = json_next(json)) == TOKEN_NAME)
         if (!read_member(json, json->text, out))
             return false;
-    return token == JSON_OBJECT_END;
+    return token == TOKEN_OBJECT_END;
 }
 
 static bool read_limits(struct json *json, struct verdict *out)
 {
     enum json_token token = json_next(json);
-    if (token != JSON_ARRAY)
+    if (token != TOKEN_ARRAY)
         return false;
-    while ((token = json_next(json)) == JSON_OBJECT)
+    while ((token = json_next(json)) == TOKEN_OBJECT)
         if (out->count == WEIR_ASKS_MAX || !read_limit(json, &out->each[out->count++]))
             return false;
-    return token == JSON_ARRAY_END;
+    return token == TOKEN_ARRAY_END;
 }
 
 bool remote_parse(struct slice body, struct verdict *out)
@@ -188,13 +188,13 @@ bool remote_parse(struct slice body, struct verdict *out)
     char scratch[4096]; /* only what is escaped; weir's own names are not */
     bool has_decision = false;
     json_init(&json, body.at, body.len, scratch, sizeof scratch);
-    if (json_next(&json) != JSON_OBJECT)
+    if (json_next(&json) != TOKEN_OBJECT)
         return false;
 
     *out = (struct verdict){ .decided_at = WEIR_NO_TIME,
                              .bound = { .retry_after = WEIR_NO_TIME, .reset_after = WEIR_NO_TIME } };
     enum json_token token;
-    while ((token = json_next(&json)) == JSON_NAME) {
+    while ((token = json_next(&json)) == TOKEN_NAME) {
         struct slice name = json.text;
         has_decision = has_decision || slice_equals(name, SLICE("decision"));
         bool is_good = slice_equals(name, SLICE("limits")) ? read_limits(&json, out)
@@ -202,7 +202,7 @@ bool remote_parse(struct slice body, struct verdict *out)
         if (!is_good)
             return false;
     }
-    return token == JSON_OBJECT_END && json_next(&json) == JSON_END && has_decision;
+    return token == TOKEN_OBJECT_END && json_next(&json) == TOKEN_END && has_decision;
 }
 
 /* ---- A refusal to decide --------------------------------------------------------------------------------- */
@@ -215,14 +215,14 @@ static void tell_problem(struct client *client, const struct client_reply *reply
     struct slice field = SLICE("");
     struct slice detail = SLICE("");
     json_init(&json, reply->body.at, reply->body.len, scratch, sizeof scratch);
-    if (json_next(&json) == JSON_OBJECT)
-        while (json_next(&json) == JSON_NAME) {
+    if (json_next(&json) == TOKEN_OBJECT)
+        while (json_next(&json) == TOKEN_NAME) {
             bool is_field = slice_equals(json.text, SLICE("field"));
             bool is_detail = slice_equals(json.text, SLICE("detail"));
             if (!is_field && !is_detail) {
                 if (!skip_value(&json))
                     break;
-            } else if (json_next(&json) == JSON_STRING) {
+            } else if (json_next(&json) == TOKEN_STRING) {
                 *(is_field ? &field : &detail) = json.text;
             } else {
                 break;

@@ -286,6 +286,9 @@ bool tree_init(struct tree *tree, struct slice text, const char *name, FILE *err
 {
     struct reader reader = { .tree = tree };
     yaml_parser_t parser;
+    /* A byte order mark says nothing in UTF-8, but libyaml would count it as a column of the first line. */
+    if (text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0)
+        text = (struct slice){ text.at + 3, text.len - 3 };
     *tree = (struct tree){ .name = name, .text = text, .err = err, .is_coloured = is_coloured };
     if (text.len > TREE_BYTES_MAX) {
         tree_fault(tree, NULL, "split it", "the file is longer than %zu MiB", TREE_BYTES_MAX >> 20);
@@ -314,10 +317,10 @@ bool tree_init(struct tree *tree, struct slice text, const char *name, FILE *err
     return tree->faults == 0;
 }
 
-/* Bytes before the character with this number. libyaml counts characters, a byte order mark not among them. */
+/* Bytes before the character with this number: libyaml counts characters. */
 static size_t byte_of_character(struct slice text, size_t character)
 {
-    size_t at = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at = 0;
     for (; character > 0 && at < text.len; character--) {
         do
             at++;

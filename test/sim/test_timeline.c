@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_timeline.c - what test files mean, and how each mistake in them is told. */
+#include "support/unit.h"
+
+#include "sim/timeline.h"
+
+#define CONTRACT "contract: weir.yaml\n"
+#define STEP "timeline:\n  - at: 1s\n    request: { tenant: acme }\n"
+
+/* Parse and give what was told; the caller frees both. */
+static struct timeline *parse(const char *text, char **told)
+{
+    size_t len;
+    FILE *err = open_memstream(told, &len);
+    struct timeline *timeline = timeline_parse(text, strlen(text), "folder/t.test.yaml", err, false);
+    fclose(err);
+    return timeline;
+}
+
+static void every_field_is_read(void **state)
+{
+    static const char text[] = "about: the form\n"
+                               "contract: sub/weir.yaml\n"
+                               "start: 2024-02-29T23:59:59Z\n"
+                               "timeline:\n"
+                               "  - at: 1m30s\n"
+                               "    about: all of it\n"
+                               "    request: { tenant: acme, size: 10, flag: true, none: '' }\n"
+                               "    times: 3\n"
+                               "    cost: 9223372036854775807\n"
+                               "    peek: true\n"
+                               "    expect: { allow: 1, deny: 2, decision: deny, limit: a, policy: overflow,\n"
+                               "              reason: full, capacity: 20, remaining: 0, retry_after: 800ms,\n"
+                               "              reset_after: null, decided_at: 2s,\n"
+                               "              limits: [{ limit: a, remaining: null }, { limit: b }] }\n"
+                               "  - request: {}\n";
+    char *told;
+    struct timeline *timeline = parse(text, &told);
+    (void)state;
+    assert_string_equal(told, "");
+    assert_non_null(timeline);
+    assert_string_equal(timeline->contract_path, "folder/sub/weir.yaml");
+    assert_int_equal(timeline->start_wall, INT64_C(1709251199000000000));
+    assert_int_equal(timeline->step_count, 2);
+
+    const struct timeline_step *step = &timeline->steps[0];
+    assert_int_equal(step->at, 90 * WEIR_SECOND);
+    assert_int_equal(step->times, 3);
+    assert_true(step->request.cost == INT64_MAX);
+    assert_true(step->request.is_peek);
+    assert_int_equal(step->request.attribute_count, 4);
+    assert_string_equal(step->request.attributes[1].name, "size");
+    assert_string_equal(step->request.attributes[1].value, "10");
+    assert_int_equal(step->request.attributes[3].len, 0);
+    assert_true(step->has_counts);
+    assert_int_equal(step->counts[WEIR_DENY], 2);
+    assert_int_equal(step->last.given, (1u << FACT_COUNT) - 1);
+    assert_int_equal(step->last.value.outcome, WEIR_DENY);
+    assert_int_equal(step->last.value.policy, WEIR_POLICY_OVERFLOW);
+    assert_int_equal(step->last.value.reason, WEIR_REASON_FULL);
+    assert_true(step->last.value.has_capacity && step->last.value.capacity == 20);
+    assert_int_equal(step->last.value.retry_after, 800 * WEIR_MILLISECOND);
+    assert_true(step->last.value.reset_after == WEIR_NO_TIME);
+    assert_int_equal(step->last.decided_at, 2 * WEIR_SECOND);
+    assert_int_equal(step->limit_count, 2);
+    assert_false(step->limits[0].value.has_remaining);
+    assert_int_equal(step->limits[1].given, 1u << FACT_LIMIT);
+
+    /* A step without `at` is made when the one before was; without the others: once, cost 1, nothing expected. */
+    assert_int_equal(timeline->steps[1].at, 90 * WEIR_SECOND);
+    assert_int_equal(timeline->steps[1].times, 1);
+    assert_int_equal(timeline->steps[1].request.cost, 1);
+    assert_false(timeline->steps[1].has_counts);
+    timeline_free(timeline);
+    free(told);
+}
+
+static void an_inline_contract_keeps_its_place(void **state)
+{
+    static const struct row {
+        const char *why, *text, *cut;
+    } rows[] = {
+        { "a block", "about: \xc3\xbc\ncontract:\n  weir: 1\n  limits: []\ntimeline: [{ request: {} }]\n",
+          "\n\n  weir: 1\n  limits: []\n" },
+        { "one line", "contract: { weir: 1, about: \xc3\xbc }\ntimeline: [{ request: {} }]\n",
+          "          { weir: 1, about: \xc3\xbc }" },
+        { "behind the timeline", "timeline: [{ request: {} }]\ncontract:\n  weir: 1", "\n\n  weir: 1" },
+        { "behind a byte order mark",
+          "\xef\xbb\xbf"
+          "contract:\n  weir: 1\ntimeline: [{ request: {} }]\n",
+          "\n  weir: 1\n" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char *told;
+        struct timeline *timeline = parse(rows[i].text, &told);
+        expect_row(timeline != NULL, rows[i].why);
+        expect_row(timeline->contract_path == NULL, rows[i].why);
+        expect_row(slice_equals(timeline->contract_text, slice_of(rows[i].cut)), rows[i].why);
+        timeline_free(timeline);
+        free(told);
+    }
+}
+
+/* The first line of what is told: place and message. */
+static void mistakes_are_told_with_their_place(void **state)
+{
+    static const struct row {
+        const char *text, *told;
+    } rows[] = {
+        { "", "error: the file is empty" },
+        { "a: [", "2:1: error: did not find expected node content, while parsing a flow node" },
+        { "[]", "1:1: error: the test file is a list" },
+        { STEP, "1:1: error: the test file lacks `contract`" },
+        { CONTRACT, "1:1: error: the test file lacks `timeline`" },
+        { CONTRACT "timeline: []", "2:11: error: timeline: 'a list' holds no steps" },
+        { CONTRACT "timeline: 5", "2:11: error: timeline: '5' holds no steps" },
+        { CONTRACT "timeline: [5]", "2:12: error: the step is 5" },
+        { CONTRACT "timeline: [{}]", "2:12: error: the step lacks `request`" },
+        { "contract: []\n" STEP, "1:11: error: contract: 'a list' is no contract" },
+        { CONTRACT CONTRACT STEP, "2:1: error: 'contract' is given twice" },
+        { CONTRACT STEP "    tims: 5", "5:5: error: the step has no field 'tims'" },
+        { CONTRACT STEP "    times: 0", "5:12: error: times: '0' is not that" },
+        { CONTRACT STEP "    times: 1000001", "5:12: error: times: '1000001' is not that" },
+        { CONTRACT STEP "    times: '5'", "5:12: error: times: '5' is not that" },
+        { CONTRACT STEP "    times: 1e3", "5:12: error: times: '1e3' is not that" },
+        { CONTRACT STEP "    cost: -1", "5:11: error: cost: '-1' is not that" },
+        { CONTRACT STEP "    cost: 9223372036854775808",
+          "5:11: error: cost: '9223372036854775808' is not that" },
+        { CONTRACT STEP "    cost: ''", "5:11: error: cost: '' is not that" },
+        { CONTRACT STEP "    peek: yes", "5:11: error: peek: 'yes' is neither" },
+        { CONTRACT STEP "    at: 1s", "5:5: error: 'at' is given twice" },
+        { CONTRACT "timeline: [{ at: 5, request: {} }]", "2:18: error: at: '5' is no duration" },
+        { CONTRACT "timeline: [{ request: acme }]", "2:23: error: request: 'acme' is no request" },
+        { CONTRACT "timeline: [{ request: { a: [] } }]", "2:28: error: attribute 'a' is a list" },
+        { CONTRACT "start: today\n" STEP, "2:8: error: start: 'today' is no instant" },
+        { CONTRACT STEP "    wait: 5s", "5:5: error: 'wait': this version does not play it" },
+        { CONTRACT STEP "    reload: b.yaml", "5:5: error: 'reload': this version does not play it" },
+        { CONTRACT STEP "    expect: { served_at: 5s }",
+          "5:15: error: 'served_at': this version does not play it" },
+        { CONTRACT STEP "    expect: { allow: 2 }", "3:5: error: the step expects 2 decisions and makes 1" },
+        { CONTRACT STEP "    expect: { alow: 2 }", "5:15: error: expect has no field 'alow'" },
+        { CONTRACT STEP "    expect: { remaining: x }", "5:26: error: remaining: 'x' is not that" },
+        { CONTRACT STEP "    expect: { policy: full }", "5:23: error: policy: 'full' is no policy" },
+        { CONTRACT STEP "    expect: { reason: open }", "5:23: error: reason: 'open' is no reason" },
+        { CONTRACT STEP "    expect: { decision: wait }", "5:25: error: decision: 'wait' is no decision" },
+        { CONTRACT STEP "    expect: { retry_after: 0.8 }", "5:28: error: retry_after: '0.8' is no duration" },
+        { CONTRACT STEP "    expect: { limits: [{}] }", "5:24: error: an expected limit lacks `limit`" },
+        { CONTRACT STEP "    expect: &a {}", "5:13: error: anchors and tags are not part of the form" },
+        { CONTRACT STEP "    cost: *a", "5:11: error: aliases are not part of the form" },
+        { CONTRACT STEP "    cost: !!int 5", "5:11: error: anchors and tags are not part of the form" },
+        { CONTRACT STEP "    [a]: 5", "5:5: error: a key is a word, not a list or a map" },
+        { CONTRACT STEP "---\na: 5", "error: more than one document" },
+        { "a: [[[[[[[[[[[[[[[[[[[[[[[[[[", "1:21: error: nested more than 18 levels deep" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char *told;
+        char expected[256];
+        struct timeline *timeline = parse(rows[i].text, &told);
+        snprintf(expected, sizeof expected, "folder/t.test.yaml:%s%s\n",
+                 rows[i].told[0] >= '0' && rows[i].told[0] <= '9' ? "" : " ", rows[i].told);
+        if (timeline != NULL || strncmp(told, expected, strlen(expected)) != 0)
+            fail_msg("expected %s came %s", expected, told);
+        if (strstr(told, "\n  help: ") == NULL)
+            fail_msg("no cure: %s", told);
+        free(told);
+    }
+}
+
+static void all_mistakes_are_told_in_one_run(void **state)
+{
+    char *told;
+    struct timeline *timeline =
+        parse(CONTRACT "timeline:\n  - at: 5\n    request: {}\n    cost: x\n  - tims: 5\n", &told);
+    (void)state;
+    assert_null(timeline);
+    assert_string_equal(told, "folder/t.test.yaml:3:9: error: at: '5' is no duration\n"
+                              "      - at: 5\n"
+                              "            ^\n"
+                              "  help: write an integer with ns, us, ms, s, m, h, d or w, or a sum: 1m30s\n"
+                              "folder/t.test.yaml:5:11: error: cost: 'x' is not that\n"
+                              "        cost: x\n"
+                              "              ^\n"
+                              "  help: write an integer from 0 to 9223372036854775807 without quotes\n"
+                              "folder/t.test.yaml:6:5: error: the step has no field 'tims'\n"
+                              "      - tims: 5\n"
+                              "        ^~~~\n"
+                              "  help: known fields: at request times cost peek expect about\n"
+                              "folder/t.test.yaml:6:5: error: the step lacks `request`\n"
+                              "      - tims: 5\n"
+                              "        ^\n"
+                              "  help: add it\n");
+    free(told);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(an_inline_contract_keeps_its_place),
+        cmocka_unit_test(mistakes_are_told_with_their_place),
+        cmocka_unit_test(all_mistakes_are_told_in_one_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
