@@ -42,7 +42,7 @@ static char *contract_text(unsigned count)
     FILE *out = open_memstream(&text, &size);
     if (out == NULL)
         return NULL;
-    fputs("weir: 1\nlimits:\n", out);
+    fputs("weir: 1\nmemory: { keys: 65536 }\nlimits:\n", out);
     static const char *meeting[] = { "/api/*/resource-00042/list", "/*/eu/resource-00042/*", "/api/**/list" };
     for (unsigned i = 0; i < 3; i++)
         fprintf(
