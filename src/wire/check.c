@@ -109,8 +109,8 @@ static bool refuse_syntax(struct parse *parse)
 static bool refuse_type(struct parse *parse, enum json_token token, const char *member, struct slice name,
                         const char *cure)
 {
-    bool has_text = token == JSON_NUMBER || token == JSON_TRUE || token == JSON_FALSE;
-    if (token == JSON_ERROR)
+    bool has_text = token == TOKEN_NUMBER || token == TOKEN_TRUE || token == TOKEN_FALSE;
+    if (token == TOKEN_ERROR)
         return refuse_syntax(parse);
     return refuse(parse, member, name, "is ", has_text ? parse->json.text : slice_of(json_token_name(token)),
                   cure);
@@ -122,7 +122,7 @@ static bool read_cost(struct parse *parse, struct check_request *request)
 {
     static const char cure[] = "send an integer from 0 to 9223372036854775807";
     enum json_token token = json_next(&parse->json);
-    if (token != JSON_NUMBER || !slice_to_u64(parse->json.text, COST_MAX, &request->ask.cost))
+    if (token != TOKEN_NUMBER || !slice_to_u64(parse->json.text, COST_MAX, &request->ask.cost))
         return refuse_type(parse, token, "cost", none, cure);
     return true;
 }
@@ -131,7 +131,7 @@ static bool read_mode(struct parse *parse, struct check_request *request)
 {
     static const char cure[] = "send \"take\" or \"peek\"";
     enum json_token token = json_next(&parse->json);
-    if (token != JSON_STRING)
+    if (token != TOKEN_STRING)
         return refuse_type(parse, token, "mode", none, cure);
     request->ask.is_peek = slice_equals(parse->json.text, SLICE("peek"));
     if (!request->ask.is_peek && !slice_equals(parse->json.text, SLICE("take")))
@@ -163,7 +163,7 @@ static bool seconds_to_ns(struct slice text, weir_ns *out)
 static bool read_wait(struct parse *parse, struct check_request *request)
 {
     enum json_token token = json_next(&parse->json);
-    if (token != JSON_NUMBER || !seconds_to_ns(parse->json.text, &request->wait))
+    if (token != TOKEN_NUMBER || !seconds_to_ns(parse->json.text, &request->wait))
         return refuse_type(parse, token, "wait", none,
                            "send seconds as a number from 0 to 315569520 with at most nine decimals");
     request->has_wait = true;
@@ -217,12 +217,12 @@ static bool read_attribute_value(struct parse *parse, struct weir_attribute *att
     struct slice value = parse->json.text;
     uint64_t magnitude;
     bool is_negative;
-    if (token == JSON_NUMBER) {
-        if (!json_integer(value, &magnitude, &is_negative) || (is_negative && magnitude > (uint64_t)1 << 63))
+    if (token == TOKEN_NUMBER) {
+        if (!json_to_integer(value, &magnitude, &is_negative) || (is_negative && magnitude > (uint64_t)1 << 63))
             return refuse(parse, "attributes", name, "is ", value, "send an integer of 64 bits, or a string");
         if (magnitude == 0)
             value = SLICE("0"); /* -0 is the same number, so it must be the same key */
-    } else if (token != JSON_STRING && token != JSON_TRUE && token != JSON_FALSE) {
+    } else if (token != TOKEN_STRING && token != TOKEN_TRUE && token != TOKEN_FALSE) {
         return refuse_type(parse, token, "attributes", name, cure);
     }
     if (value.len > WEIR_ATTRIBUTE_MAX)
@@ -259,16 +259,16 @@ static bool add_attribute(struct parse *parse, struct check_request *request, st
 static bool read_attributes(struct parse *parse, struct check_request *request)
 {
     enum json_token token = json_next(&parse->json);
-    if (token != JSON_OBJECT)
+    if (token != TOKEN_OBJECT)
         return refuse_type(parse, token, "attributes", none, "send an object: {\"tenant\": \"acme\"}");
     struct weir_attribute *attributes = parse->storage->attributes + parse->attribute_count;
-    while ((token = json_next(&parse->json)) == JSON_NAME) {
+    while ((token = json_next(&parse->json)) == TOKEN_NAME) {
         struct slice name = parse->json.text;
         if (!add_attribute(parse, request, name)
             || !read_attribute_value(parse, &attributes[request->ask.attribute_count - 1], name))
             return false;
     }
-    if (token == JSON_ERROR)
+    if (token == TOKEN_ERROR)
         return refuse_syntax(parse);
     request->ask.attributes = attributes;
     parse->attribute_count += request->ask.attribute_count;
@@ -301,7 +301,7 @@ static bool read_members(struct parse *parse, struct check_request *request, boo
     unsigned seen = 0;
     enum json_token token;
     *request = (struct check_request){ .ask = { .cost = 1 } };
-    while ((token = json_next(&parse->json)) == JSON_NAME) {
+    while ((token = json_next(&parse->json)) == TOKEN_NAME) {
         struct slice name = parse->json.text;
         size_t m = 0, count = is_outer ? MEMBER_COUNT : MEMBER_COUNT - 1;
         while (m < count && !slice_equals(name, members[m].name))
@@ -318,7 +318,7 @@ static bool read_members(struct parse *parse, struct check_request *request, boo
         if (!members[m].read(parse, request))
             return false;
     }
-    if (token == JSON_ERROR)
+    if (token == TOKEN_ERROR)
         return refuse_syntax(parse);
     if (!(seen & (SEEN_ATTRIBUTES | SEEN_REQUESTS)))
         return refuse(parse, "attributes", none, "is missing", none,
@@ -331,7 +331,7 @@ static bool read_members(struct parse *parse, struct check_request *request, boo
 static bool read_request(struct parse *parse, enum json_token token)
 {
     bool is_batch;
-    if (token != JSON_OBJECT)
+    if (token != TOKEN_OBJECT)
         return refuse_type(parse, token, "", none, "send an object: {\"attributes\": {...}}");
     return read_members(parse, &parse->storage->requests[parse->request_count++], false, &is_batch);
 }
@@ -340,11 +340,11 @@ static bool read_requests(struct parse *parse, struct check_request *request)
 {
     enum json_token token = json_next(&parse->json);
     (void)request; /* the outermost object is no request itself; its place is the first item's */
-    if (token != JSON_ARRAY)
+    if (token != TOKEN_ARRAY)
         return refuse_type(parse, token, "requests", none, "send an array of up to 1000 requests");
     parse->request_count = 0;
-    while ((token = json_next(&parse->json)) != JSON_ARRAY_END) {
-        if (token == JSON_ERROR)
+    while ((token = json_next(&parse->json)) != TOKEN_ARRAY_END) {
+        if (token == TOKEN_ERROR)
             return refuse_syntax(parse);
         if (parse->request_count == CHECK_REQUESTS_MAX || parse->request_count == parse->storage->request_cap)
             return refuse(parse, "requests", none, "has more than 1000 items", none, "send several batches");
@@ -363,13 +363,13 @@ int check_parse(const struct check_storage *storage, const char *body, size_t le
     bool is_batch = false;
     json_init(&parse.json, body, len, storage->scratch, storage->scratch_cap);
     enum json_token token = json_next(&parse.json);
-    if (token != JSON_OBJECT) {
+    if (token != TOKEN_OBJECT) {
         (void)refuse_type(&parse, token, "", none, "send an object: {\"attributes\": {...}}");
         return -1;
     }
     if (!read_members(&parse, &storage->requests[0], true, &is_batch))
         return -1;
-    if (json_next(&parse.json) != JSON_END) {
+    if (json_next(&parse.json) != TOKEN_END) {
         (void)refuse_syntax(&parse);
         return -1;
     }

@@ -21,7 +21,7 @@ static enum json_token fail(struct json *json, const char *at, const char *error
     json->at = at;
     json->error = error;
     json->state = FAILED;
-    return JSON_ERROR;
+    return TOKEN_ERROR;
 }
 
 void json_init(struct json *json, const char *text, size_t len, char *scratch, size_t scratch_cap)
@@ -164,7 +164,7 @@ static enum json_token string(struct json *json, enum json_token token)
     for (;;) {
         const char *run = json->at;
         if (!plain(json))
-            return JSON_ERROR;
+            return TOKEN_ERROR;
         if (json->at == json->end)
             return fail(json, start - 1, "a string does not end");
         bool is_end = *json->at == '"';
@@ -172,13 +172,13 @@ static enum json_token string(struct json *json, enum json_token token)
             break;
         is_copied = true;
         if (!copy(json, run, (size_t)(json->at - run)))
-            return JSON_ERROR;
+            return TOKEN_ERROR;
         if (is_end)
             break;
         char point[4];
         size_t len = escape(json, point);
         if (len == 0 || !copy(json, point, len))
-            return JSON_ERROR;
+            return TOKEN_ERROR;
     }
     json->text = is_copied ? (struct slice){ json->scratch + copy_start, json->scratch_len - copy_start }
                            : (struct slice){ start, (size_t)(json->at - start) };
@@ -213,7 +213,7 @@ static enum json_token number(struct json *json)
     }
     json->text = (struct slice){ start, (size_t)(at - start) };
     json->at = at;
-    return JSON_NUMBER;
+    return TOKEN_NUMBER;
 }
 
 static enum json_token word(struct json *json)
@@ -221,7 +221,9 @@ static enum json_token word(struct json *json)
     static const struct {
         struct slice text;
         enum json_token token;
-    } words[] = { { { "true", 4 }, JSON_TRUE }, { { "false", 5 }, JSON_FALSE }, { { "null", 4 }, JSON_NULL } };
+    } words[] = { { { "true", 4 }, TOKEN_TRUE },
+                  { { "false", 5 }, TOKEN_FALSE },
+                  { { "null", 4 }, TOKEN_NULL } };
     size_t left = (size_t)(json->end - json->at);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct slice text = words[i].text;
@@ -242,7 +244,7 @@ static enum json_token open_bracket(struct json *json, bool is_object)
     json->objects = (json->objects & ~(1u << json->depth)) | (uint32_t)is_object << json->depth;
     json->depth++;
     json->state = is_object ? FIRST_MEMBER : FIRST_ITEM;
-    return is_object ? JSON_OBJECT : JSON_ARRAY;
+    return is_object ? TOKEN_OBJECT : TOKEN_ARRAY;
 }
 
 static enum json_token close_bracket(struct json *json)
@@ -251,7 +253,7 @@ static enum json_token close_bracket(struct json *json)
     json->at++;
     json->depth--;
     json->state = BEHIND;
-    return is_object ? JSON_OBJECT_END : JSON_ARRAY_END;
+    return is_object ? TOKEN_OBJECT_END : TOKEN_ARRAY_END;
 }
 
 static enum json_token value(struct json *json)
@@ -261,7 +263,7 @@ static enum json_token value(struct json *json)
     json->state = BEHIND;
     if (*json->at == '"') {
         json->at++;
-        return string(json, JSON_STRING);
+        return string(json, TOKEN_STRING);
     }
     if (*json->at == '-' || is_digit(json, json->at))
         return number(json);
@@ -273,24 +275,24 @@ static enum json_token name(struct json *json)
     if (*json->at != '"')
         return fail(json, json->at, "a member must begin with its name in double quotes");
     json->at++;
-    if (string(json, JSON_NAME) == JSON_ERROR)
-        return JSON_ERROR;
+    if (string(json, TOKEN_NAME) == TOKEN_ERROR)
+        return TOKEN_ERROR;
     skip_blanks(json);
     if (json->at == json->end || *json->at != ':')
         return fail(json, json->at, "a colon must stand behind a member's name");
     json->at++;
     json->state = VALUE;
-    return JSON_NAME;
+    return TOKEN_NAME;
 }
 
 enum json_token json_next(struct json *json)
 {
     if (json->state == FAILED)
-        return JSON_ERROR;
+        return TOKEN_ERROR;
     skip_blanks(json);
     bool is_behind = json->state == BEHIND;
     if (json->at == json->end)
-        return is_behind && json->depth == 0 ? JSON_END : fail(json, json->at, "the text ends too early");
+        return is_behind && json->depth == 0 ? TOKEN_END : fail(json, json->at, "the text ends too early");
     if (is_behind && json->depth == 0)
         return fail(json, json->at, "something stands behind the value");
     bool is_object = json->depth > 0 && (json->objects >> (json->depth - 1) & 1);
@@ -325,7 +327,7 @@ void json_position(const struct json *json, size_t *line, size_t *column)
     *column = (size_t)(json->at - line_start) + 1;
 }
 
-bool json_integer(struct slice number_text, uint64_t *magnitude, bool *is_negative)
+bool json_to_integer(struct slice number_text, uint64_t *magnitude, bool *is_negative)
 {
     bool has_minus = number_text.len > 0 && number_text.at[0] == '-';
     struct slice digits = { number_text.at + has_minus, number_text.len - has_minus };
@@ -338,18 +340,18 @@ bool json_integer(struct slice number_text, uint64_t *magnitude, bool *is_negati
 const char *json_token_name(enum json_token token)
 {
     switch (token) {
-    case JSON_OBJECT:
+    case TOKEN_OBJECT:
         return "an object";
-    case JSON_ARRAY:
+    case TOKEN_ARRAY:
         return "an array";
-    case JSON_STRING:
+    case TOKEN_STRING:
         return "a string";
-    case JSON_NUMBER:
+    case TOKEN_NUMBER:
         return "a number";
-    case JSON_TRUE:
-    case JSON_FALSE:
+    case TOKEN_TRUE:
+    case TOKEN_FALSE:
         return "a boolean";
-    case JSON_NULL:
+    case TOKEN_NULL:
         return "null";
     default:
         return "something else";

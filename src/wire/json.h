@@ -16,18 +16,18 @@
 #define JSON_DEPTH_MAX 16
 
 enum json_token {
-    JSON_ERROR, /* json->error and json->at say what and where; so does every later call */
-    JSON_END,   /* the one value is complete and only blanks follow */
-    JSON_OBJECT,
-    JSON_OBJECT_END,
-    JSON_ARRAY,
-    JSON_ARRAY_END,
-    JSON_NAME, /* a member's name; its value is the next token. Text as for JSON_STRING */
-    JSON_STRING,
-    JSON_NUMBER,
-    JSON_TRUE,
-    JSON_FALSE,
-    JSON_NULL,
+    TOKEN_ERROR, /* json->error and json->at say what and where; so does every later call */
+    TOKEN_END,   /* the one value is complete and only blanks follow */
+    TOKEN_OBJECT,
+    TOKEN_OBJECT_END,
+    TOKEN_ARRAY,
+    TOKEN_ARRAY_END,
+    TOKEN_NAME, /* a member's name; its value is the next token. Text as for TOKEN_STRING */
+    TOKEN_STRING,
+    TOKEN_NUMBER,
+    TOKEN_TRUE,
+    TOKEN_FALSE,
+    TOKEN_NULL,
 };
 
 struct json {
@@ -53,7 +53,7 @@ enum json_token json_next(struct json *json);
 void json_position(const struct json *json, size_t *line, size_t *column);
 
 /* A number without fraction or exponent, exactly: magnitude up to 2^64 - 1 and sign (-0 is 0). Else false. */
-bool json_integer(struct slice number, uint64_t *magnitude, bool *is_negative);
+bool json_to_integer(struct slice number, uint64_t *magnitude, bool *is_negative);
 
 /* What a token is called in messages: "a string". */
 const char *json_token_name(enum json_token token);
