@@ -70,17 +70,16 @@ static const char *field_of(int code)
 /* The sentence of a code is "what is wrong: what to do", or only the first. */
 static void report_refused(struct load *load, const struct rule *rule, const struct node *limit, int code)
 {
-    char problem[160], owner[96];
+    char problem[160];
     const char *sentence = weir_error_text(code);
     const char *colon = strstr(sentence, ": ");
     const char *field = field_of(code);
     (void)snprintf(problem, sizeof problem, "%.*s",
                    (int)(colon == NULL ? strlen(sentence) : (size_t)(colon - sentence)), sentence);
-    (void)snprintf(owner, sizeof owner, "limit '%s'", rule->limit.name);
-    load->owner = owner;
+    load->owner = (struct owner){ .what = "limit", .name = slice_of(rule->limit.name) };
     schema_error(load, field, value_of(limit, field), colon == NULL ? "change it so that it holds" : colon + 2,
                  "cannot be kept: %s", problem);
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
 }
 
 int contract_add_limits(struct load *load)
@@ -109,6 +108,9 @@ int contract_add_limits(struct load *load)
  * `when` allows, and ask the matcher. One that meets nothing is a proof that the contract has a gap, so there are no
  * false alarms; a gap that only odder requests fall through is not found.
  */
+
+/* Ten thousand limits by tenant have one gap, not ten thousand: after a few the point is made. */
+#define GAPS_MAX 8
 
 /* At the auth doors every request has these. */
 static struct slice door_value(struct slice name)
@@ -203,7 +205,7 @@ static void describe(const struct weir_contract *contract, const struct witness 
     }
 }
 
-static void warn_gap(struct load *load, const struct rule *rule, const struct node *node,
+static bool warn_gap(struct load *load, const struct rule *rule, const struct node *node,
                      struct witness *witness)
 {
     const struct weir_contract *contract = load->contract;
@@ -220,8 +222,9 @@ static void warn_gap(struct load *load, const struct rule *rule, const struct no
                         "write `missing-key: share` or `refuse`, or add a limit with `when: { ...: absent }`",
                         "a request without '%s' meets no limit at all: limit '%s' skips it (for instance%s)",
                         name.at, rule->limit.name, text[0] == '\0' ? " an empty one" : text);
-        return;
+        return true;
     }
+    return false;
 }
 
 /* A key attribute that `when` wants absent: the limit can never apply, or has one budget for everybody. */
@@ -248,9 +251,10 @@ void contract_warn(struct load *load)
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, load->limits->place, "add a limit",
                         "the contract has no limits: every request is allowed");
     const struct node *node = load->limits->first;
+    unsigned gaps = 0;
     for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
         warn_constant(load, &contract->rules[i], node);
-        if (contract->rules[i].missing_key == MISSING_SKIP)
-            warn_gap(load, &contract->rules[i], node, witness);
+        if (contract->rules[i].missing_key == MISSING_SKIP && gaps < GAPS_MAX)
+            gaps += warn_gap(load, &contract->rules[i], node, witness);
     }
 }

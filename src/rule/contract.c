@@ -108,13 +108,17 @@ static void make_public_limits(struct load *load)
 {
     struct weir_contract *contract = load->contract;
     contract->limits = REGION_NEW(load->region, struct weir_contract_limit, contract->limit_count + 1);
+    struct text json = { .region = load->scratch };
     for (size_t i = 0; contract->limits != NULL && i < contract->limit_count; i++) {
+        text_clear(&json);
+        rule_json(&json, contract, &contract->rules[i]);
         const struct rule *rule = &contract->rules[i];
         bool is_bucket = rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
         contract->limits[i] =
             (struct weir_contract_limit){ .name = rule->limit.name,
                                           .about = rule->about,
-                                          .json = rule_json(load->region, contract, rule),
+                                          .json =
+                                              region_copy(load->region, (struct slice){ json.at, json.len }).at,
                                           .algorithm = rule->limit.algorithm,
                                           .capacity = is_bucket ? rule->burst : rule->rate.count,
                                           .window = rule_window(rule) };
@@ -179,11 +183,9 @@ static int parse_text_into(struct weir_contract *contract, struct slice text,
     struct region scratch;
     struct node *root;
     region_init(&scratch, options->allocator);
-    struct load load = { .region = &contract->region,
-                         .scratch = &scratch,
-                         .diagnostics = diagnostics,
-                         .contract = contract,
-                         .owner = "" };
+    struct load load = {
+        .region = &contract->region, .scratch = &scratch, .diagnostics = diagnostics, .contract = contract
+    };
     int error = yaml_read(&scratch, text, diagnostics, &root);
     if (error == 0)
         error = root == NULL ? WEIR_ERR_CONTRACT : build(&load, root, options);

@@ -133,10 +133,8 @@ void contract_warn(struct load *load);
 
 /* ---- json_out.c ---------------------------------------------------------------------------------------------- */
 
-struct text;
-
-/* The limit as one JSON object; NULL: out of memory. */
-const char *rule_json(struct region *region, const struct weir_contract *contract, const struct rule *rule);
+/* Add the limit as one JSON object. */
+void rule_json(struct text *text, const struct weir_contract *contract, const struct rule *rule);
 
 /* A condition as JSON that could stand in a contract. */
 void condition_json(struct text *text, const struct condition *condition);

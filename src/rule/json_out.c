@@ -114,12 +114,10 @@ static void add_matching(struct text *text, const struct weir_contract *contract
 
 static void add_shape(struct text *text, const struct rule *rule)
 {
-    char rate[48];
-    rate_format(&rule->rate, rate);
     text_put(text, "\",\"algorithm\":\"");
     text_put(text, weir_algorithm_name(rule->limit.algorithm));
     text_put(text, "\",\"rate\":\"");
-    text_put(text, rate);
+    rate_format(&rule->rate, text);
     text_put(text, "\",\"period\":");
     text_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
     text_put(text, ",\"burst\":");
@@ -137,23 +135,21 @@ static void add_shape(struct text *text, const struct rule *rule)
     }
 }
 
-const char *rule_json(struct region *region, const struct weir_contract *contract, const struct rule *rule)
+void rule_json(struct text *text, const struct weir_contract *contract, const struct rule *rule)
 {
-    struct text text = { .region = region };
-    text_put(&text, "{\"name\":");
-    text_json_or_null(&text, rule->limit.name);
-    text_put(&text, ",\"about\":");
-    text_json_or_null(&text, rule->about);
-    add_matching(&text, contract, rule);
-    add_shape(&text, rule);
-    text_put(&text, ",\"cost\":");
+    text_put(text, "{\"name\":");
+    text_json_or_null(text, rule->limit.name);
+    text_put(text, ",\"about\":");
+    text_json_or_null(text, rule->about);
+    add_matching(text, contract, rule);
+    add_shape(text, rule);
+    text_put(text, ",\"cost\":");
     if (rule->cost == 0)
-        text_put(&text, "null"); /* what the request says */
+        text_put(text, "null"); /* what the request says */
     else
-        text_number(&text, rule->cost);
-    text_put(&text, ",\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
-                    "\"when_full\":\"");
-    text_put(&text, rule_when_full(rule));
-    text_put(&text, "\",\"when_state_lost\":\"full\",\"enforce\":\"always\"}");
-    return region->has_failed ? NULL : text.at;
+        text_number(text, rule->cost);
+    text_put(text, ",\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
+                   "\"when_full\":\"");
+    text_put(text, rule_when_full(rule));
+    text_put(text, "\",\"when_state_lost\":\"full\",\"enforce\":\"always\"}");
 }

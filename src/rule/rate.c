@@ -73,13 +73,13 @@ const char *rate_parse(struct slice text, struct rate *out)
     return NULL;
 }
 
-void rate_format(const struct rate *rate, char out[48])
+void rate_format(const struct rate *rate, struct text *out)
 {
-    if (rate->multiple == 1)
-        (void)snprintf(out, 48, "%" PRIu64 "/%s", rate->count, units[rate->unit].word);
-    else
-        (void)snprintf(out, 48, "%" PRIu64 "/%" PRIu64 "%s", rate->count, rate->multiple,
-                       units[rate->unit].word);
+    text_number(out, rate->count);
+    text_put(out, "/");
+    if (rate->multiple != 1)
+        text_number(out, rate->multiple);
+    text_put(out, units[rate->unit].word);
 }
 
 void duration_format(weir_ns length, char out[48])

@@ -7,8 +7,7 @@
 #ifndef WEIR_RULE_RATE_H
 #define WEIR_RULE_RATE_H
 
-#include "base/bytes.h"
-#include "weir.h"
+#include "rule/text.h"
 
 enum unit {
     UNIT_MS,
@@ -37,8 +36,8 @@ struct rate {
 /* NULL, or what is wrong: "has no unit". */
 const char *rate_parse(struct slice text, struct rate *out);
 
-/* The rate in its one spelling ("60/m"), into 48 bytes. */
-void rate_format(const struct rate *rate, char out[48]);
+/* Add the rate in its one spelling: "60/m". */
+void rate_format(const struct rate *rate, struct text *out);
 
 /* "1 s", "15 min", "1.5 s", "month": a length in plain words, exact, into 48 bytes. */
 void duration_format(weir_ns length, char out[48]);

@@ -6,12 +6,12 @@
 
 /* Large enough that a contract of ten thousand limits needs a hundred blocks, small enough for one of three. */
 #define BLOCK_SIZE ((size_t)64 << 10)
-#define ALIGNMENT ((size_t)16)
+#define ALIGNMENT ((size_t)8)
 
 struct region_block {
     struct region_block *next;
     size_t size; /* of the whole block */
-    _Alignas(16) char bytes[];
+    _Alignas(8) char bytes[];
 };
 
 static void *c_allocate(void *context, size_t size, size_t alignment)
@@ -46,12 +46,6 @@ void region_deinit(struct region *region)
     region->blocks = NULL;
 }
 
-static bool has_room(const struct region *region, size_t bytes)
-{
-    const struct region_block *block = region->blocks;
-    return block != NULL && bytes <= block->size - offsetof(struct region_block, bytes) - region->used;
-}
-
 static struct region_block *new_block(struct region *region, size_t bytes)
 {
     size_t size = offsetof(struct region_block, bytes) + bytes;
@@ -71,12 +65,27 @@ static void *cut_large(struct region *region, size_t bytes)
         return NULL;
     if (region->blocks == NULL) {
         region->blocks = block;
-        region->used = bytes;
+        region->front = region->back = bytes;
     } else {
         block->next = region->blocks->next;
         region->blocks->next = block;
     }
     return block->bytes;
+}
+
+/* Whether the newest block has `bytes` left, if need be by adding one. Small pieces only. */
+static bool has_room(struct region *region, size_t bytes)
+{
+    if (region->blocks != NULL && bytes <= region->back - region->front)
+        return true;
+    struct region_block *block = new_block(region, BLOCK_SIZE);
+    if (block == NULL)
+        return false;
+    block->next = region->blocks;
+    region->blocks = block;
+    region->front = 0;
+    region->back = BLOCK_SIZE;
+    return true;
 }
 
 void *region_array(struct region *region, size_t count, size_t size)
@@ -89,22 +98,24 @@ void *region_array(struct region *region, size_t count, size_t size)
     bytes = (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     if (bytes > BLOCK_SIZE / 4)
         return cut_large(region, bytes);
-    if (!has_room(region, bytes)) {
-        struct region_block *block = new_block(region, BLOCK_SIZE);
-        if (block == NULL)
-            return NULL;
-        block->next = region->blocks;
-        region->blocks = block;
-        region->used = 0;
-    }
-    void *at = region->blocks->bytes + region->used;
-    region->used += bytes;
+    if (!has_room(region, bytes + ALIGNMENT)) /* the back may lie between two aligned places */
+        return NULL;
+    void *at = region->blocks->bytes + region->front;
+    region->front += bytes;
     return at;
 }
 
 struct slice region_copy(struct region *region, struct slice text)
 {
-    char *at = REGION_NEW(region, char, text.len + 1);
+    char *at;
+    if (text.len >= BLOCK_SIZE / 4) {
+        at = REGION_NEW(region, char, text.len + 1);
+    } else if (has_room(region, text.len + 1)) {
+        region->back -= text.len + 1;
+        at = region->blocks->bytes + region->back;
+    } else {
+        at = NULL;
+    }
     if (at == NULL)
         return (struct slice){ NULL, 0 };
     if (text.len > 0)

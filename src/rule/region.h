@@ -15,7 +15,7 @@ struct region_block;
 
 struct region {
     struct region_block *blocks; /* newest first */
-    size_t used;                 /* bytes of the newest that are given away */
+    size_t front, back; /* what is left of the newest: objects are cut from the front, texts from the back */
     struct weir_allocator allocator;
     bool has_failed;
 };
@@ -24,7 +24,7 @@ struct region {
 void region_init(struct region *region, const struct weir_allocator *allocator);
 void region_deinit(struct region *region);
 
-/* Zeroed memory aligned for any type, or NULL. `count` * `size` may overflow: then NULL too. */
+/* Zeroed memory, aligned to 8 bytes, or NULL. `count` * `size` may overflow: then NULL too. */
 void *region_array(struct region *region, size_t count, size_t size);
 #define REGION_NEW(region, type, count) ((type *)region_array((region), (count), sizeof(type)))
 

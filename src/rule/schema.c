@@ -9,6 +9,20 @@
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */
 
+const char *owner_text(const struct owner *owner, const char *before, struct owner_text *into)
+{
+    struct shown name;
+    into->text[0] = '\0';
+    if (owner->name.len > 0)
+        (void)snprintf(into->text, sizeof into->text, "%s%s '%s'", before, owner->what,
+                       shown(owner->name, &name));
+    else if (owner->number > 0)
+        (void)snprintf(into->text, sizeof into->text, "%s%s %zu", before, owner->what, owner->number);
+    else if (owner->what != NULL)
+        (void)snprintf(into->text, sizeof into->text, "%s%s", before, owner->what);
+    return into->text;
+}
+
 const char *node_what(const struct node *node)
 {
     switch (node->kind) {
@@ -32,9 +46,10 @@ void schema_error(struct load *load, const char *field, const struct node *value
     va_start(arguments, problem);
     (void)vsnprintf(text, sizeof text, problem, arguments); /* cut where a name is absurdly long */
     va_end(arguments);
-    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, value->place, cure, "%s%s%s%s%s %s", field,
+    struct owner_text owner;
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, value->place, cure, "%s%s%s%s %s", field,
                     is_shown ? " " : "", is_shown ? shown(value->text, &value_shown) : "",
-                    load->owner[0] == '\0' ? "" : " of ", load->owner, text);
+                    owner_text(&load->owner, " of ", &owner), text);
 }
 
 void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
@@ -146,6 +161,13 @@ static void list_names(char *out, size_t size, const char *intro,
         len += (size_t)snprintf(out + len, size - len, "%s%s", i == 0 ? "" : ", ", candidate(table, i));
 }
 
+void schema_missing(struct load *load, const struct node *map, const struct field *field)
+{
+    struct owner_text owner;
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, map->place, field->sentence, "%s is missing%s",
+                    field->name, owner_text(&load->owner, " for ", &owner));
+}
+
 /* ---- The walker -------------------------------------------------------------------------------------------- */
 
 static void report_unknown(struct load *load, const struct node *key, const struct field *fields, size_t count)
@@ -160,14 +182,17 @@ static void report_unknown(struct load *load, const struct node *key, const stru
         (void)snprintf(cure, sizeof cure, "did you mean '%s'?", nearest);
     else
         list_names(cure, sizeof cure, "the fields are ", field_name, fields, count);
-    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, key->place, cure, "unknown field '%s'%s%s",
-                    shown(key->text, &name), load->owner[0] == '\0' ? "" : " in ", load->owner);
+    struct owner_text owner;
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, key->place, cure, "unknown field '%s'%s",
+                    shown(key->text, &name), owner_text(&load->owner, " in ", &owner));
 }
 
 static size_t find_field(const struct field *fields, size_t count, struct slice name)
 {
     size_t i = 0;
-    while (i < count && !slice_equals(name, slice_of(fields[i].name)))
+    while (
+        i < count
+        && (name.len == 0 || name.at[0] != fields[i].name[0] || !slice_equals(name, slice_of(fields[i].name))))
         i++;
     return i;
 }
@@ -195,9 +220,7 @@ bool schema_read(struct load *load, const struct node *map, const char *what, co
     for (size_t i = 0; i < count; i++) {
         const struct field *field = &fields[i];
         if (given[i] == NULL && field->is_required)
-            diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, map->place, field->sentence,
-                            "%s is missing%s%s", field->name, load->owner[0] == '\0' ? "" : " for ",
-                            load->owner);
+            schema_missing(load, map, field);
         else if (given[i] != NULL)
             field->parse(load, field, given[i], into);
     }

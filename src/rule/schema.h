@@ -12,6 +12,13 @@
 
 struct weir_contract;
 
+/* "limit 'a'" is { "limit", "a" }, "memory" has no name, the contract itself neither. */
+struct owner {
+    const char *what; /* NULL: the contract */
+    struct slice name;
+    size_t number; /* from 1, where it has no name yet */
+};
+
 /* A load in progress. */
 struct load {
     struct region *region;  /* of the contract */
@@ -19,7 +26,7 @@ struct load {
     struct weir_diagnostics *diagnostics;
     struct weir_contract *contract;
     const struct node *limits, *memory; /* as the document has them; NULL: absent */
-    const char *owner; /* whose fields are read, for messages: "limit 'a'"; "" for the contract itself */
+    struct owner owner;                 /* whose fields are read, for messages */
 };
 
 struct field;
@@ -69,6 +76,9 @@ __attribute__((format(printf, 5, 6))) void schema_error(struct load *load, const
                                                         const struct node *value, const char *cure,
                                                         const char *problem, ...);
 
+/* "FIELD is missing for OWNER", with the field's sentence as the cure. */
+void schema_missing(struct load *load, const struct node *map, const struct field *field);
+
 /* The form exists, but not in this version: "wait of limit 'a': waiting is not in this version of weir yet". */
 void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
                   const char *cure);
@@ -82,6 +92,12 @@ bool schema_is_list(struct load *load, const char *field, const struct node *val
 /* The candidate that looks most like `word`, or NULL when none is near. */
 const char *schema_nearest(struct slice word, const char *(*candidate)(const void *table, size_t index),
                            const void *table, size_t count);
+
+/* The owner as a message has it, behind `before` (" of "); nothing for the contract. */
+struct owner_text {
+    char text[112];
+};
+const char *owner_text(const struct owner *owner, const char *before, struct owner_text *into);
 
 /* What a node is, for messages: "a list". */
 const char *node_what(const struct node *node);

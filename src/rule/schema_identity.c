@@ -185,23 +185,19 @@ static void read_attribute(struct load *load, struct weir_contract *contract, co
 {
     const struct node *given[SOURCE_FIELDS];
     struct reading reading = { .grouping = GROUPING_DEFAULT, .is_ip = slice_equals(key->text, SLICE("ip")) };
-    char owner[96];
     if (key->kind != NODE_SCALAR || !check_attribute(load, key))
         return;
 
-    struct shown name;
-    (void)snprintf(owner, sizeof owner, "identity '%s'", shown(key->text, &name));
-    load->owner = owner;
+    load->owner = (struct owner){ .what = "identity", .name = key->text };
     if (key->next->kind == NODE_MAP) {
         bool is_read = schema_read(load, key->next, "source", source_fields, SOURCE_FIELDS, &reading, given);
         if (is_read && given[0] == NULL && !reading.is_ip)
-            diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, key->place, SOURCE_FORMS,
-                            "from is missing for %s", owner);
+            schema_missing(load, key, &source_fields[0]);
         reading.has_source = reading.has_source || (reading.is_ip && given[0] == NULL); /* then the peer */
     } else {
         parse_source(load, &source_fields[0], key->next, &reading);
     }
-    load->owner = "identity";
+    load->owner = (struct owner){ .what = "identity" };
     if (!reading.has_source)
         return;
     reading.source.attribute = region_copy(load->region, key->text).at;
@@ -268,13 +264,13 @@ void parse_identity(struct load *load, const struct field *field, const struct n
     contract->sources = REGION_NEW(load->region, struct identity_source, WEIR_ATTRIBUTES_MAX);
     if (contract->sources == NULL)
         return;
-    load->owner = "identity";
+    load->owner = (struct owner){ .what = "identity" };
     for (const struct node *key = value->first; key != NULL; key = key->next->next)
         if (slice_equals(key->text, SLICE("proxies")))
             read_proxies(load, contract, key->next);
         else
             read_attribute(load, contract, key);
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
     if (contract->source_count > SOURCES_MAX)
         schema_error(load, field->name, value, "leave out what no limit reads", "has more than %d attributes",
                      SOURCES_MAX);

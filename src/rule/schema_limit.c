@@ -221,12 +221,6 @@ static bool is_bucket(const struct rule *rule)
     return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-static void report_missing(struct load *load, const struct node *limit, enum limit_field field)
-{
-    diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, limit->place, fields[field].sentence,
-                    "%s is missing for %s", fields[field].name, load->owner);
-}
-
 /* A calendar counts whole days, weeks, months or years; month and year exist nowhere else. */
 static bool check_period(struct load *load, struct rule *rule, const struct node *rate)
 {
@@ -251,9 +245,9 @@ static bool check_shape(struct load *load, struct rule *rule, const struct node 
     const char *algorithm = weir_algorithm_name((enum weir_algorithm)rule->algorithm);
     bool is_fine = true;
     if (given[LIMIT_RATE] == NULL)
-        report_missing(load, limit, LIMIT_RATE);
+        schema_missing(load, limit, &fields[LIMIT_RATE]);
     if (is_bucket(rule) && given[LIMIT_BURST] == NULL)
-        report_missing(load, limit, LIMIT_BURST);
+        schema_missing(load, limit, &fields[LIMIT_BURST]);
     if (!is_bucket(rule) && given[LIMIT_BURST] != NULL) {
         schema_error(load, "burst", given[LIMIT_BURST],
                      "remove it: the count of the rate is the most in one period", "means nothing for a %s",
@@ -269,16 +263,15 @@ static bool check_shape(struct load *load, struct rule *rule, const struct node 
     return has_numbers && check_period(load, rule, given[LIMIT_RATE]) && is_fine;
 }
 
-/* "limit 'a'", or "limit 3" where it has no name yet. */
-static void name_owner(const struct node *limit, size_t index, char *out, size_t size)
+/* By its name, or by its number where it has none yet. */
+static struct owner owner_of(const struct node *limit, size_t index)
 {
-    struct shown name;
-    (void)snprintf(out, size, "limit %zu", index + 1);
-    if (limit->kind != NODE_MAP)
-        return;
-    for (const struct node *key = limit->first; key != NULL; key = key->next->next)
-        if (slice_equals(key->text, SLICE("name")) && node_scalar_problem(key->next) == NULL)
-            (void)snprintf(out, size, "limit '%s'", shown(key->next->text, &name));
+    struct owner owner = { .what = "limit", .number = index + 1 };
+    if (limit->kind == NODE_MAP)
+        for (const struct node *key = limit->first; key != NULL; key = key->next->next)
+            if (slice_equals(key->text, SLICE("name")) && node_scalar_problem(key->next) == NULL)
+                owner.name = key->next->text;
+    return owner;
 }
 
 static void read_limit(struct load *load, const struct node *node, size_t index, struct rule *out)
@@ -286,10 +279,8 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
     const struct node *given[LIMIT_FIELD_COUNT];
     struct limit_reading reading = { .rule = { .algorithm = -1, .burst = UINT64_MAX } };
     struct rule *rule = &reading.rule;
-    char owner[96];
 
-    name_owner(node, index, owner, sizeof owner);
-    load->owner = owner;
+    load->owner = owner_of(node, index);
     bool is_read = schema_read(load, node, "a member of limits", fields, LIMIT_FIELD_COUNT, &reading, given);
     for (size_t i = 0; i < LIMIT_FIELD_COUNT; i++)
         rule->given |= given[i] == NULL ? 0 : UINT32_C(1) << i;
@@ -302,7 +293,7 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
         rule->limit.burst = is_bucket(rule) ? rule->burst : 0;
         rule->limit.when_full = (enum weir_when_full)rule->when_full;
     }
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
     *out = *rule;
 }
 

@@ -96,9 +96,9 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     struct weir_contract *contract = into;
     const struct node *given[SERVER_FIELDS];
     struct server_reading reading = { .server = &contract->server };
-    load->owner = "server";
+    load->owner = (struct owner){ .what = "server" };
     (void)schema_read(load, value, field->name, server_fields, SERVER_FIELDS, &reading, given);
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
     contract->server.admin = reading.admin;
     contract->server.tokens = reading.tokens;
 }
@@ -125,13 +125,13 @@ void parse_memory(struct load *load, const struct field *field, const struct nod
 {
     struct memory_config *memory = &((struct weir_contract *)into)->memory;
     const struct node *given[MEMORY_FIELDS];
-    load->owner = "memory";
+    load->owner = (struct owner){ .what = "memory" };
     (void)schema_read(load, value, field->name, memory_fields, MEMORY_FIELDS, memory, given);
     if (memory->new_keys.multiple != 0 && (memory->new_keys.period == 0 || memory->new_keys.count == 0))
         schema_error(load, "new-keys", given[2], "write a rate such as 10000/s, or leave it out for no bound",
                      memory->new_keys.period == 0 ? "has a unit whose length varies"
                                                   : "would admit no key at all");
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
 }
 
 /* ---- The top level ------------------------------------------------------------------------------------------------ */
@@ -193,7 +193,7 @@ void schema_read_contract(struct load *load, const struct node *root)
     struct weir_contract *contract = load->contract;
     const struct node *given[ROOT_FIELDS];
     struct root_reading reading = { .contract = contract };
-    load->owner = "";
+    load->owner = (struct owner){ 0 };
     if (!schema_read(load, root, "the contract", root_fields, ROOT_FIELDS, &reading, given))
         return;
     contract->replicas = reading.replicas;

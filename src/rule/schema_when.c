@@ -80,13 +80,14 @@ static void warn_unreachable(struct load *load, const char *attribute, enum spel
     char storage[WEIR_ATTRIBUTE_MAX], cure[128] = "write the pattern in that spelling";
     struct slice should_be = { NULL, 0 };
     struct shown value;
+    struct owner_text owner;
     const char *why = why_unreachable(spelling, pattern, storage, &should_be);
     if (why == NULL)
         return;
     if (should_be.len > 0)
         (void)snprintf(cure, sizeof cure, "write %s", shown(should_be, &value));
-    diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, node->place, cure,
-                    "%s %s of %s can never match: %s", attribute, shown(pattern, &value), load->owner, why);
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, node->place, cure, "%s %s%s can never match: %s",
+                    attribute, shown(pattern, &value), owner_text(&load->owner, " of ", &owner), why);
 }
 
 /* ---- One pattern ---------------------------------------------------------------------------------------------- */
@@ -249,10 +250,10 @@ void parse_when(struct load *load, const struct field *field, const struct node 
         return;
     for (const struct node *key = value->first; key != NULL; key = key->next->next) {
         struct condition condition = { .attribute = schema_attribute(load, field->name, key) };
-        char attribute[WEIR_ATTRIBUTE_NAME_MAX + 8];
+        char attribute[sizeof "when." + WEIR_ATTRIBUTE_NAME_MAX] = "when.";
         if (condition.attribute == ATTRIBUTE_NONE)
             continue;
-        (void)snprintf(attribute, sizeof attribute, "when.%s", key->text.at);
+        memcpy(attribute + 5, key->text.at, key->text.len + 1); /* a valid name, with its zero */
         if (read_condition(load, attribute, key->next, &condition))
             conditions[rule->condition_count++] = condition;
     }

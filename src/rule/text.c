@@ -2,7 +2,6 @@
 /* text.c - append, format, and the few JSON values that a contract needs. */
 #include "rule/text.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,6 +19,11 @@ static bool reserve(struct text *text, size_t more)
     text->at = at;
     text->capacity = capacity;
     return true;
+}
+
+void text_clear(struct text *text)
+{
+    text->len = 0;
 }
 
 void text_add(struct text *text, struct slice more)
@@ -83,7 +87,7 @@ void text_json(struct text *text, struct slice string)
     size_t plain = 0; /* bytes since the last one that had to be written otherwise */
     for (size_t i = 0; i < string.len;) {
         unsigned char c = (unsigned char)string.at[i];
-        size_t len = utf8_length((struct slice){ string.at + i, string.len - i });
+        size_t len = c < 0x80 ? 1 : utf8_length((struct slice){ string.at + i, string.len - i });
         if (len > 0 && c >= 0x20 && c != '"' && c != '\\') {
             i += len;
             continue;
@@ -116,9 +120,12 @@ void text_seconds(struct text *text, weir_ns length)
         return;
     }
     text_number(text, length / WEIR_SECOND);
-    char decimals[12];
-    int len = snprintf(decimals, sizeof decimals, ".%09" PRIu64, length % WEIR_SECOND);
-    while (len > 0 && decimals[len - 1] == '0')
+    char decimals[10] = ".";
+    uint64_t rest = length % WEIR_SECOND;
+    for (size_t i = 9; i >= 1; i--, rest /= 10)
+        decimals[i] = (char)('0' + rest % 10);
+    size_t len = sizeof decimals;
+    while (len > 1 && decimals[len - 1] == '0')
         len--;
-    text_add(text, (struct slice){ decimals, len > 1 ? (size_t)len : 0 });
+    text_add(text, (struct slice){ decimals, len > 1 ? len : 0 });
 }

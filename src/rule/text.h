@@ -15,6 +15,9 @@ struct text {
     size_t len, capacity;
 };
 
+/* Forget what it says, keep its room. */
+void text_clear(struct text *text);
+
 void text_add(struct text *text, struct slice more);
 void text_put(struct text *text, const char *more);
 __attribute__((format(printf, 2, 3))) void text_format(struct text *text, const char *format, ...);
