@@ -310,15 +310,19 @@ static struct ask ask_of(struct store *store, const struct shape *shape, uint64_
                          .out = out };
 }
 
-/* Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. */
+/*
+ * Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. Beyond
+ * the horizon nothing is even looked at: no word and no calendar has a meaning there.
+ */
 static void answer_without_charge(struct ask *ask)
 {
-    if (ask->now > WEIR_HORIZON && ask->cost <= ask->shape->capacity) {
-        answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_REASON_TIME);
+    bool is_never = ask->cost > ask->shape->capacity;
+    if (ask->now > WEIR_HORIZON) {
+        answer_undecided(ask, is_never ? WEIR_NEVER : WEIR_REFUSED,
+                         is_never ? WEIR_POLICY_NONE : WEIR_POLICY_CLOSED,
+                         is_never ? WEIR_REASON_NONE : WEIR_REASON_TIME);
         return;
     }
-    if (ask->now > WEIR_HORIZON)
-        ask->now = WEIR_HORIZON; /* NEVER is NEVER at any time */
     ask->is_peek = true;
     look_only(ask);
 }
