@@ -61,7 +61,8 @@ class Server:
                                         stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, "BUILD": BUILD, "PORT": "0"})
         self.log = []
-        threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
+        self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True)
+        self.reader.start()
         self.said = ""
         for line in self.process.stdout:
             self.said += line
@@ -76,7 +77,9 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=60)
+        self.reader.join()
         self.process.stdout.close()
+        self.process.stderr.close()
         return status
 
 
@@ -98,40 +101,41 @@ class Readme(unittest.TestCase):
         for word in "run", "test":
             self.assertRegex(read("Makefile"), rf"(?m)^{word}:")
 
+    def patiently(self, checks):
+        """Run checks(server) with a new server; again when this machine stood still long enough for a token to come."""
+        for last in False, False, True:
+            server = Server()
+            try:
+                faults = [(what, answer, expected) for what, answer, expected in checks(server)
+                          if not re.search(expected, answer)]
+            finally:
+                self.assertEqual(server.stop(), 0, "".join(server.log))
+            if not faults:
+                return
+            if last:
+                self.fail("\n".join(f"{what}\nanswered\n{answer}\nexpected\n{expected}" for what, answer, expected
+                                    in faults))
+
     def test_commands_answer_what_is_shown(self):
         shown = [pair for block in blocks(self.text, "console") for pair in commands(block)]
         self.assertGreaterEqual(len(shown), 5)
-        server = Server()
-        try:
-            for command, expected in shown:
-                with self.subTest(command=command):
-                    answer = run(command, server.address)
-                    self.assertRegex(answer, r"\A" + pattern(expected) + r"\Z", f"expected:\n{expected}")
-        finally:
-            status = server.stop()
-        self.assertEqual(status, 0, "".join(server.log))
+        self.patiently(lambda server: [(command, run(command, server.address), r"\A" + pattern(expected) + r"\Z")
+                                       for command, expected in shown])
 
     def test_make_run_tells_lines_that_answer_as_it_says(self):
-        server = Server()
-        try:
+        def checks(server):
             self.assertIn("examples/weir.yaml", server.said)
             told = re.findall(r"^# \d\. (.*)\n(curl .*)$", server.said, re.M)
             self.assertEqual(len(told), 3, server.said)
             for says, command in told:
-                with self.subTest(says=says):
-                    answer = run(command)
-                    status = re.search(r"status (\d{3})", says).group(1)
-                    self.assertRegex(answer, rf"(?m)^({status}|HTTP/1.1 {status} .*)$", answer)
-                    field = re.search(r'"([^"]+)"(: (\d+))?', says)
-                    name, _, value = field.groups()
-                    if value is None and ": " not in name:
-                        self.assertRegex(answer, rf'"{name}": 0\.\d+', answer)
-                    elif value is None:
-                        self.assertIn(name, answer)
-                    else:
-                        self.assertIn(f'"{name}": {value}', answer)
-        finally:
-            server.stop()
+                answer = run(command)
+                status = re.search(r"status (\d{3})", says).group(1)
+                field = re.search(r', (".*")?(".*":\d+)?$', says).group().lstrip(", ")
+                field = field.strip('"') if ": " in field else field
+                yield command, answer, rf"(?m)^({status}|HTTP/1.1 {status} .*)$"
+                yield command, answer, re.escape(field)
+
+        self.patiently(checks)
 
     def test_make_run_and_readme_tell_the_same_lines(self):
         told = re.findall(r"^curl .*$", read("tools/run"), re.M)
