@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* explain.h - the pieces of explain: prose for people, one object for programs. */
+#ifndef WEIR_RULE_EXPLAIN_H
+#define WEIR_RULE_EXPLAIN_H
+
+#include "rule/bound.h"
+#include "rule/request.h"
+#include "rule/text.h"
+
+/* What is explained; everything borrowed. */
+struct explanation {
+    const struct weir_contract *contract;
+    uint64_t replicas;
+    bool is_replicas_default;
+    struct weir_stats stats;
+    const struct request_values *request; /* NULL: none was asked about */
+};
+
+/* explain_text.c */
+void explain_text(struct text *text, const struct explanation *explanation);
+
+/* explain_json.c */
+void explain_json(struct text *text, const struct explanation *explanation);
+
+/* Whether a field's answer is a default. */
+static inline bool is_default(const struct rule *rule, enum limit_field field)
+{
+    return (rule->given & (UINT32_C(1) << field)) == 0;
+}
+
+/* ---- explain_why.c: one limit and one request ------------------------------------------------------------------- */
+
+enum why { WHY_MEETS, WHY_CONDITION, WHY_MISSING_KEY };
+
+struct reason {
+    enum why why;
+    size_t condition;   /* WHY_CONDITION: its index */
+    unsigned attribute; /* which attribute decided; of WHY_MISSING_KEY, the missing one */
+    bool lacks_key;     /* meets, though a key attribute is missing: `attribute` */
+};
+struct reason explain_why(const struct rule *rule, const struct request_values *values);
+
+/* Which condition the request fails, or under which key it is counted, in plain words. */
+void explain_reason(struct text *text, const struct weir_contract *contract, const struct rule *rule,
+                    const struct request_values *values, const struct reason *reason);
+
+/* "tenant is absent", "path matches ...". */
+void condition_words(struct text *text, const struct weir_contract *contract,
+                     const struct condition *condition);
+
+/* Names of the fields that a proxy in `identity.proxies` must overwrite or delete, each passed to `add`. */
+void explain_proxy_fields(const struct weir_contract *contract,
+                          void (*add)(void *context, const char *prefix, struct slice name), void *context);
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* explain_json.c - the same facts as one JSON object on one line. */
+#include "rule/explain.h"
+
+static void add_most(struct text *text, const char *name, const struct rule *rule, uint64_t replicas)
+{
+    text_format(text, ",\"%s\":{", name);
+    for (int i = 0; i < SPAN_COUNT; i++) {
+        text_format(text, "%s\"%s\":", i == 0 ? "" : ",", spans[i].field);
+        text_number(text, bound_times(bound_in(rule, spans[i].length), replicas));
+    }
+    text_put(text, "}");
+}
+
+/* Fields whose answer is a default, under their names in the object. */
+static void add_defaults(struct text *text, const struct rule *rule)
+{
+    static const struct {
+        enum limit_field field;
+        const char *name;
+    } rows[] = {
+        { LIMIT_WHEN, "when" },           { LIMIT_MISSING_KEY, "missing_key" },
+        { LIMIT_ALGORITHM, "algorithm" }, { LIMIT_ALIGN, "align" },
+        { LIMIT_COST, "cost" },           { LIMIT_REFUSED, "refused" },
+        { LIMIT_RETRIES, "retries" },     { LIMIT_WAIT, "wait" },
+        { LIMIT_SCOPE, "scope" },         { LIMIT_WHEN_FULL, "when_full" },
+        { LIMIT_ENFORCE, "enforce" },     { LIMIT_WHEN_STATE_LOST, "when_state_lost" },
+    };
+    bool is_first = true;
+    text_put(text, ",\"defaults\":[");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool is_meaningless = rows[i].field == LIMIT_ALIGN && rule->limit.algorithm != WEIR_FIXED_WINDOW;
+        if (!is_default(rule, rows[i].field) || is_meaningless)
+            continue;
+        text_format(text, "%s\"%s\"", is_first ? "" : ",", rows[i].name);
+        is_first = false;
+    }
+    text_put(text, "]");
+}
+
+static void add_limit(struct text *text, const struct explanation *explanation, size_t index)
+{
+    const struct rule *rule = &explanation->contract->rules[index];
+    struct slice object = slice_of(explanation->contract->limits[index].json);
+    text_add(text, (struct slice){ object.at, object.len - 1 }); /* its closing brace comes last */
+    add_most(text, "most", rule, 1);
+    add_most(text, "most_of_replicas", rule, explanation->replicas);
+    add_defaults(text, rule);
+    text_put(text, "}");
+}
+
+struct list {
+    struct text *text;
+    bool is_empty;
+};
+
+static void add_field(void *context, const char *prefix, struct slice name)
+{
+    struct list *list = context;
+    text_put(list->text, list->is_empty ? "" : ",");
+    if (prefix[0] == '\0')
+        text_json(list->text, name);
+    else
+        text_json(list->text, SLICE("Cookie"));
+    list->is_empty = false;
+}
+
+static void add_proxies(struct text *text, const struct weir_contract *contract)
+{
+    static const char *const always[] = { "X-Forwarded-Method", "X-Forwarded-Host", "X-Forwarded-Uri",
+                                          "X-Original-Method",  "X-Original-URI",   "Prefer" };
+    struct list list = { text, true };
+    text_put(text, ",\"proxies_must_overwrite\":[");
+    if (contract->identity.proxy_count > 0) {
+        explain_proxy_fields(contract, add_field, &list);
+        for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+            add_field(&list, "", slice_of(always[i]));
+    }
+    text_put(text, "]");
+}
+
+static void add_request(struct text *text, const struct explanation *explanation)
+{
+    const struct weir_contract *contract = explanation->contract;
+    text_put(text, ",\"request\":[");
+    for (size_t i = 0; i < contract->limit_count; i++) {
+        const struct rule *rule = &contract->rules[i];
+        struct reason reason = explain_why(rule, explanation->request);
+        struct text words = { .region = text->region };
+        explain_reason(&words, contract, rule, explanation->request, &reason);
+        text_format(text, "%s{\"limit\":", i == 0 ? "" : ",");
+        text_json_or_null(text, rule->limit.name);
+        text_format(text, ",\"meets\":%s,\"because\":", reason.why == WHY_MEETS ? "true" : "false");
+        text_json(text, (struct slice){ words.at, words.len });
+        text_put(text, "}");
+    }
+    text_put(text, "]");
+}
+
+void explain_json(struct text *text, const struct explanation *explanation)
+{
+    const struct weir_contract *contract = explanation->contract;
+    const struct weir_stats *stats = &explanation->stats;
+    text_format(text, "{\"version\":\"%s\",\"replicas\":%llu,\"limits\":[", contract->version,
+                (unsigned long long)explanation->replicas);
+    for (size_t i = 0; i < contract->limit_count; i++) {
+        text_put(text, i == 0 ? "" : ",");
+        add_limit(text, explanation, i);
+    }
+    text_format(text,
+                "],\"memory\":{\"cells\":%llu,\"table_bytes\":%llu,\"log_stamps\":%llu,\"log_bytes\":%llu,",
+                (unsigned long long)stats->cells, (unsigned long long)stats->cells * 16,
+                (unsigned long long)stats->log_stamps, (unsigned long long)stats->log_stamps * 8);
+    text_format(text, "\"bytes\":%llu}", (unsigned long long)stats->bytes);
+    add_proxies(text, contract);
+    if (explanation->request != NULL)
+        add_request(text, explanation);
+    text_put(text, "}\n");
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* explain_text.c - each limit as a paragraph of plain English, its worst case in numbers, and the answers to what is asked
+   least often: a row each, `(default)` where the contract says nothing. */
+#include "rule/explain.h"
+
+#include <inttypes.h>
+
+static const char *mark(const struct rule *rule, enum limit_field field)
+{
+    return is_default(rule, field) ? " (default)" : "";
+}
+
+/* 432020 as "432,020". */
+static void add_grouped(struct text *text, uint64_t number)
+{
+    char digits[32];
+    size_t at = sizeof digits, written = 0;
+    if (number == UINT64_MAX) {
+        text_put(text, "2^64 or more");
+        return;
+    }
+    do {
+        if (written > 0 && written % 3 == 0)
+            digits[--at] = ',';
+        digits[--at] = (char)('0' + number % 10);
+        written++;
+    } while ((number /= 10) != 0);
+    text_add(text, (struct slice){ digits + at, sizeof digits - at });
+}
+
+/* ---- The paragraph ------------------------------------------------------------------------------------------------- */
+
+static void add_whose(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    text_put(text, rule->key_count == 0 ? "Everybody together" : "Each ");
+    for (size_t i = 0; i < rule->key_count; i++) {
+        text_put(text, i == 0 ? "" : i + 1 == rule->key_count ? " and " : ", ");
+        text_add(text, contract->attributes.slots[rule->key[i]].name);
+        if (contract->attributes.slots[rule->key[i]].spelling == SPELLING_IP)
+            text_format(text, " (/%u of IPv4, /%u of IPv6)", contract->grouping.ipv4, contract->grouping.ipv6);
+    }
+}
+
+static void add_which(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    text_put(text, rule->condition_count == 0 ? ", for every request" : ", for requests whose ");
+    for (size_t i = 0; i < rule->condition_count; i++) {
+        text_put(text, i == 0 ? "" : " and whose ");
+        condition_words(text, contract, &rule->conditions[i]);
+    }
+    text_put(text, rule->condition_count == 0 ? mark(rule, LIMIT_WHEN) : "");
+}
+
+static void add_bucket(struct text *text, const struct rule *rule)
+{
+    char period[48];
+    duration_format(rule->rate.period, period);
+    if (rule->burst == 0) {
+        text_put(text, "is never admitted: a burst of 0 blocks");
+        return;
+    }
+    text_put(text, "may ask for ");
+    add_grouped(text, rule->burst);
+    text_put(text, " at once; ");
+    if (rule->rate.count == 0) {
+        text_put(text, "nothing comes back");
+        return;
+    }
+    add_grouped(text, rule->rate.count);
+    text_format(text, " more come back every %s", period);
+}
+
+static void add_fixed(struct text *text, const struct rule *rule)
+{
+    char period[48];
+    enum weir_calendar unused;
+    duration_format(rule->rate.period, period);
+    if (rule->is_calendar)
+        text_format(text, " in each calendar %s of the time zone %s", unit_calendar(rule->rate.unit, &unused),
+                    rule->limit.zone);
+    else if (rule->limit.align == WEIR_ALIGN_FIRST_REQUEST)
+        text_format(text, " in each window of %s that begins with a first request", period);
+    else
+        text_format(text, " in each window of %s, counted from 1970-01-01T00:00Z%s", period,
+                    mark(rule, LIMIT_ALIGN));
+}
+
+static void add_windows(struct text *text, const struct rule *rule)
+{
+    char period[48];
+    duration_format(rule->rate.period, period);
+    text_put(text, "may ask for ");
+    add_grouped(text, rule->rate.count);
+    if (rule->limit.algorithm == WEIR_FIXED_WINDOW)
+        add_fixed(text, rule);
+    else if (rule->limit.algorithm == WEIR_SLIDING_LOG)
+        text_format(text, " in any %s, counted exactly", period);
+    else
+        text_format(text, " in the last %s, estimated from two windows' counts", period);
+}
+
+static void add_paragraph(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    bool is_bucket = rule->limit.algorithm <= WEIR_LEAKY_BUCKET;
+    text_put(text, "  ");
+    add_whose(text, contract, rule);
+    text_put(text, " ");
+    (is_bucket ? add_bucket : add_windows)(text, rule);
+    add_which(text, contract, rule);
+    text_format(text, ". (%s%s)\n", weir_algorithm_name(rule->limit.algorithm),
+                is_default(rule, LIMIT_ALGORITHM) ? ", default" : "");
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------------------------------- */
+
+static void add_most(struct text *text, const struct rule *rule, uint64_t replicas)
+{
+    for (int i = 0; i < SPAN_COUNT; i++) {
+        text_put(text, i == 0 ? "" : ", ");
+        add_grouped(text, bound_times(bound_in(rule, spans[i].length), replicas));
+        text_format(text, " %s", spans[i].name);
+        if (i == SPAN_ONCE && rule->limit.algorithm == WEIR_FIXED_WINDOW)
+            text_put(text, " (around an edge)");
+    }
+    text_put(text, "\n");
+}
+
+static void add_numbers(struct text *text, const struct explanation *explanation, const struct rule *rule)
+{
+    text_put(text, rule->key_count == 0 ? "    at most       " : "    a key at most ");
+    add_most(text, rule, 1);
+    if (explanation->replicas == 1)
+        return;
+    text_format(text, "    %" PRIu64 " replicas%*s ", explanation->replicas, explanation->replicas < 10 ? 3 : 0,
+                "");
+    add_most(text, rule, explanation->replicas);
+}
+
+/* ---- The other answers ------------------------------------------------------------------------------------------------- */
+
+static void add_cost(struct text *text, const struct rule *rule)
+{
+    if (rule->cost == 0)
+        text_put(text, "    cost          what the request says, else 1 (default)\n");
+    else
+        text_format(text, "    cost          %" PRIu64 ", whatever the request says\n", rule->cost);
+    text_put(text, "    too large     a cost above ");
+    add_grouped(text, rule->limit.algorithm <= WEIR_LEAKY_BUCKET ? rule->burst : rule->rate.count);
+    text_put(text, " is refused for good: no wait can help\n");
+}
+
+static void add_missing_key(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    static const char *const words[] = {
+        [MISSING_SKIP] = "is not counted here: the limit does not apply",
+        [MISSING_SHARE] = "shares one budget with all that lack the same",
+        [MISSING_REFUSE] = "is refused for good, without charging any limit",
+    };
+    if (rule->key_count == 0)
+        return;
+    text_put(text, "    unidentified  a request without ");
+    for (size_t i = 0; i < rule->key_count; i++) {
+        text_put(text, i == 0 ? "" : i + 1 == rule->key_count ? " or " : ", ");
+        text_add(text, contract->attributes.slots[rule->key[i]].name);
+    }
+    text_format(text, " %s%s\n", words[rule->missing_key], mark(rule, LIMIT_MISSING_KEY));
+}
+
+static void add_when_full(struct text *text, const struct rule *rule)
+{
+    static const char *const words[] = {
+        [WEIR_FULL_OVERFLOW] = "new keys share one more budget of the same size",
+        [WEIR_FULL_CLOSED] = "new keys are refused until another dies",
+        [WEIR_FULL_EVICT_LEAST] = "a new key takes the place of the one that would be whole soonest",
+        [WEIR_FULL_OPEN] = "new keys pass uncounted",
+    };
+    text_format(text, "    table full    %s%s\n", words[rule->limit.when_full], mark(rule, LIMIT_WHEN_FULL));
+}
+
+static void add_state_lost(struct text *text, const struct rule *rule)
+{
+    uint64_t once = rule->limit.algorithm <= WEIR_LEAKY_BUCKET ? rule->burst : rule->rate.count;
+    text_put(text, "    state lost    a restart forgets what was counted: each key may ask for ");
+    add_grouped(text, once);
+    text_format(text, " again at once%s\n", mark(rule, LIMIT_WHEN_STATE_LOST));
+}
+
+static void add_answers(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+{
+    add_cost(text, rule);
+    text_format(text, "    refused       a refused request consumes nothing%s\n", mark(rule, LIMIT_REFUSED));
+    text_format(text, "    repeated      a retry counts again%s\n", mark(rule, LIMIT_RETRIES));
+    text_format(text, "    waiting       nobody waits: what does not fit is refused at once%s\n",
+                mark(rule, LIMIT_WAIT));
+    add_missing_key(text, contract, rule);
+    text_format(text, "    shared        each process counts by itself%s\n", mark(rule, LIMIT_SCOPE));
+    add_when_full(text, rule);
+    add_state_lost(text, rule);
+    text_format(text, "    enforced      always%s\n", mark(rule, LIMIT_ENFORCE));
+}
+
+static void add_limit(struct text *text, const struct explanation *explanation, const struct rule *rule)
+{
+    text_format(text, "\n%s", rule->limit.name);
+    if (rule->about != NULL) {
+        text_put(text, ": ");
+        text_put(text, rule->about);
+    }
+    text_put(text, "\n");
+    add_paragraph(text, explanation->contract, rule);
+    add_numbers(text, explanation, rule);
+    add_answers(text, explanation->contract, rule);
+}
+
+/* ---- The contract -------------------------------------------------------------------------------------------------------- */
+
+static void add_memory(struct text *text, const struct explanation *explanation)
+{
+    const struct weir_stats *stats = &explanation->stats;
+    const struct memory_config *memory = &explanation->contract->memory;
+    text_put(text, "\nmemory\n  keys          ");
+    add_grouped(text, memory->keys == 0 ? 65536 : memory->keys);
+    text_format(text, " live at once%s: a table of ", memory->keys == 0 ? " (default)" : "");
+    add_grouped(text, stats->cells * 16);
+    text_put(text, " bytes\n  log rings     ");
+    add_grouped(text, stats->log_stamps);
+    text_format(text, " stamps%s: ", memory->log_stamps == 0 ? " (default)" : "");
+    add_grouped(text, stats->log_stamps * 8);
+    text_put(text, " bytes\n  in all        ");
+    add_grouped(text, stats->bytes);
+    text_put(text, " bytes, reserved at the start\n  new keys      ");
+    if (memory->new_keys.multiple == 0)
+        text_put(text, "without a bound (default)");
+    else
+        rate_format(&memory->new_keys, text);
+    text_put(text, memory->new_keys.multiple == 0 ? "\n" : ", beyond it as when the table is full\n");
+}
+
+static void add_field(void *context, const char *prefix, struct slice name)
+{
+    text_format(context, "  %s%.*s\n", prefix, (int)name.len, name.at);
+}
+
+static void add_proxies(struct text *text, const struct weir_contract *contract)
+{
+    if (contract->identity.proxy_count == 0)
+        return;
+    text_put(text,
+             "\na proxy in identity.proxies must overwrite or delete these, or its clients choose them\n");
+    explain_proxy_fields(contract, add_field, text);
+    text_put(text, "  X-Forwarded-Method, X-Forwarded-Host, X-Forwarded-Uri (in front of /v1/auth)\n"
+                   "  X-Original-Method, X-Original-URI (in front of /v1/auth-nginx and /v1/auth-accel)\n"
+                   "  Prefer\n");
+}
+
+static void add_request(struct text *text, const struct explanation *explanation)
+{
+    const struct weir_contract *contract = explanation->contract;
+    bool meets_any = false;
+    text_put(text, "\nthis request meets\n");
+    for (int is_meeting = 1; is_meeting >= 0; is_meeting--) {
+        for (size_t i = 0; i < contract->limit_count; i++) {
+            const struct rule *rule = &contract->rules[i];
+            struct reason reason = explain_why(rule, explanation->request);
+            if ((reason.why == WHY_MEETS) != (is_meeting == 1))
+                continue;
+            meets_any = meets_any || is_meeting == 1;
+            text_format(text, "  %s: ", rule->limit.name);
+            explain_reason(text, contract, rule, explanation->request, &reason);
+            text_put(text, "\n");
+        }
+        if (is_meeting == 1 && !meets_any)
+            text_put(text, "  no limit: it is allowed\n");
+        text_put(text, is_meeting == 1 ? "it does not meet\n" : "");
+    }
+}
+
+void explain_text(struct text *text, const struct explanation *explanation)
+{
+    const struct weir_contract *contract = explanation->contract;
+    text_format(text, "contract %s, %zu limit%s, %" PRIu64 " replica%s%s\n", contract->version,
+                contract->limit_count, contract->limit_count == 1 ? "" : "s", explanation->replicas,
+                explanation->replicas == 1 ? "" : "s", explanation->is_replicas_default ? " (default)" : "");
+    for (size_t i = 0; i < contract->limit_count; i++)
+        add_limit(text, explanation, &contract->rules[i]);
+    add_memory(text, explanation);
+    add_proxies(text, contract);
+    if (explanation->request != NULL)
+        add_request(text, explanation);
+}
