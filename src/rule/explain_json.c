@@ -59,9 +59,9 @@ static void add_field(void *context, const char *prefix, struct slice name)
     struct list *list = context;
     text_put(list->text, list->is_empty ? "" : ",");
     if (prefix[0] == '\0')
-        text_json(list->text, name);
+        text_add_json(list->text, name);
     else
-        text_json(list->text, SLICE("Cookie"));
+        text_add_json(list->text, SLICE("Cookie"));
     list->is_empty = false;
 }
 
@@ -91,7 +91,7 @@ static void add_request(struct text *text, const struct explanation *explanation
         text_format(text, "%s{\"limit\":", i == 0 ? "" : ",");
         text_json_or_null(text, rule->limit.name);
         text_format(text, ",\"meets\":%s,\"because\":", reason.why == WHY_MEETS ? "true" : "false");
-        text_json(text, (struct slice){ words.at, words.len });
+        text_add_json(text, (struct slice){ words.at, words.len });
         text_put(text, "}");
     }
     text_put(text, "]");

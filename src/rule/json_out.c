@@ -58,7 +58,7 @@ static void add_pattern(struct text *text, struct slice pattern)
 {
     bool is_word = slice_equals(pattern, SLICE("present")) || slice_equals(pattern, SLICE("absent"));
     text_put(text, is_word ? "{\"is\":" : "");
-    text_json(text, pattern);
+    text_add_json(text, pattern);
     text_put(text, is_word ? "}" : "");
 }
 
@@ -72,7 +72,7 @@ static void add_patterns(struct text *text, const struct condition *condition)
         text_put(text, i == 0 ? "" : ",");
         if (is_networks) {
             size_t len = network_format(&condition->networks[i], network);
-            text_json(text, (struct slice){ network, len });
+            text_add_json(text, (struct slice){ network, len });
         } else {
             add_pattern(text, condition->patterns[i]);
         }
@@ -99,14 +99,14 @@ static void add_matching(struct text *text, const struct weir_contract *contract
     text_put(text, ",\"when\":{");
     for (size_t i = 0; i < rule->condition_count; i++) {
         text_put(text, i == 0 ? "" : ",");
-        text_json(text, slots[rule->conditions[i].attribute].name);
+        text_add_json(text, slots[rule->conditions[i].attribute].name);
         text_put(text, ":");
         condition_json(text, &rule->conditions[i]);
     }
     text_put(text, "},\"key\":[");
     for (size_t i = 0; i < rule->key_count; i++) {
         text_put(text, i == 0 ? "" : ",");
-        text_json(text, slots[rule->key[i]].name);
+        text_add_json(text, slots[rule->key[i]].name);
     }
     text_put(text, "],\"missing_key\":\"");
     text_put(text, rule_missing_key(rule));
@@ -119,7 +119,7 @@ static void add_shape(struct text *text, const struct rule *rule)
     text_put(text, "\",\"rate\":\"");
     rate_format(&rule->rate, text);
     text_put(text, "\",\"period\":");
-    text_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
+    text_add_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
     text_put(text, ",\"burst\":");
     if (is_bucket(rule))
         text_number(text, rule->burst);

@@ -81,7 +81,7 @@ static size_t utf8_length(struct slice rest)
     return is_overlong || is_outside ? 0 : len;
 }
 
-void text_json(struct text *text, struct slice string)
+void text_add_json(struct text *text, struct slice string)
 {
     text_put(text, "\"");
     size_t plain = 0; /* bytes since the last one that had to be written otherwise */
@@ -110,10 +110,10 @@ void text_json_or_null(struct text *text, const char *string)
     if (string == NULL)
         text_put(text, "null");
     else
-        text_json(text, slice_of(string));
+        text_add_json(text, slice_of(string));
 }
 
-void text_seconds(struct text *text, weir_ns length)
+void text_add_seconds(struct text *text, weir_ns length)
 {
     if (length == WEIR_NO_TIME) {
         text_put(text, "null");

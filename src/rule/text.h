@@ -24,10 +24,10 @@ __attribute__((format(printf, 2, 3))) void text_format(struct text *text, const 
 void text_number(struct text *text, uint64_t number);
 
 /* A JSON string, or null for NULL; bytes that are no UTF-8 become U+FFFD. */
-void text_json(struct text *text, struct slice string);
+void text_add_json(struct text *text, struct slice string);
 void text_json_or_null(struct text *text, const char *string);
 
 /* ns as seconds with up to nine decimals, exactly: "0.2"; WEIR_NO_TIME is null. */
-void text_seconds(struct text *text, weir_ns length);
+void text_add_seconds(struct text *text, weir_ns length);
 
 #endif
