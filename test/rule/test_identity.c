@@ -252,6 +252,8 @@ static void forwarded(void **state)
           "ip=2001:db8::1" },
         { "a client's backslash, too", WEIR_AUTH, PROXY, "Forwarded: x=\"\\, for=\"[2001:db8::1]\"",
           "ip=2001:db8::1" },
+        { "an escaped quote in the proxy's entry ends nothing", WEIR_AUTH, PROXY,
+          "Forwarded: for=1.1.1.1, for=192.0.2.43;host=\"a\\\",b\"", "ip=192.0.2.43" },
         { "an open quote in the entry itself", WEIR_AUTH, PROXY, "Forwarded: for=\"192.0.2.43", "ip=10.0.0.1" },
         { "a stranger's is not read", WEIR_AUTH, STRANGER, "Forwarded: for=192.0.2.43", "ip=203.0.113.7" },
         { "the other header is not read", WEIR_AUTH, PROXY, "X-Forwarded-For: 192.0.2.43", "ip=10.0.0.1" },
