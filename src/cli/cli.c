@@ -66,8 +66,7 @@ const char *contract_default(const char *command)
     return NULL;
 }
 
-struct weir_contract *contract_open(const char *command, const char *path,
-                                    const struct weir_contract_options *options)
+struct weir_contract *contract_open(const char *command, const char *path, bool warns)
 {
     struct weir_contract *contract = NULL;
     struct weir_diagnostics *diagnostics = NULL;
@@ -75,9 +74,9 @@ struct weir_contract *contract_open(const char *command, const char *path,
         path = contract_default(command);
     if (path == NULL)
         return NULL;
-    int error = weir_contract_load(&contract, path, options, &diagnostics);
+    int error = weir_contract_load(&contract, path, NULL, &diagnostics);
     (void)fflush(stdout);
-    if (diagnostics != NULL)
+    if (diagnostics != NULL && (error != 0 || warns))
         weir_diagnostics_print(diagnostics, stderr, wants_colour(stderr));
     if (error != 0 && weir_diagnostics_count(diagnostics) == 0)
         complain(command, "%s: %s", path, weir_error_text(error));

@@ -46,10 +46,9 @@ unsigned word_distance(const char *x, const char *y);
 const char *contract_default(const char *command);
 
 /*
- * Load `path` ("-": standard input; NULL: contract_default()) and print its diagnostics. Returns NULL after telling
- * what is wrong; else the caller frees it.
+ * Load `path` ("-": standard input; NULL: contract_default()). A bad one is told with its diagnostics, and NULL; a
+ * good one's warnings are told where `warns` (a review wants them, a single decision does not). The caller frees it.
  */
-struct weir_contract *contract_open(const char *command, const char *path,
-                                    const struct weir_contract_options *options);
+struct weir_contract *contract_open(const char *command, const char *path, bool warns);
 
 #endif

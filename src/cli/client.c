@@ -163,12 +163,20 @@ static bool connect_unix(struct client *client, uint64_t deadline)
     return connect_to(client, (const struct sockaddr *)&address, sizeof address, deadline);
 }
 
+/* Whether the kept connection was given up by the server meanwhile: nothing may come before the next question. */
+static bool has_ended(const struct client *client)
+{
+    struct pollfd poll_fd = { client->fd, POLLIN, 0 };
+    return poll(&poll_fd, 1, 0) != 0;
+}
+
 /* ---- Sending and reading --------------------------------------------------------------------------------- */
 
-static bool send_all(struct client *client, struct slice bytes, uint64_t deadline)
+/* `flags`: MSG_MORE where more follows at once, so that a small question travels in one segment. */
+static bool send_all(struct client *client, struct slice bytes, int flags, uint64_t deadline)
 {
     while (bytes.len > 0) {
-        ssize_t sent = send(client->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
+        ssize_t sent = send(client->fd, bytes.at, bytes.len, MSG_NOSIGNAL | flags);
         if (sent >= 0) {
             bytes = (struct slice){ bytes.at + sent, bytes.len - (size_t)sent };
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -333,11 +341,13 @@ bool client_post(struct client *client, const char *target, const char *fields, 
 
     struct reply_head reply;
     size_t at, len;
+    if (client->fd >= 0 && has_ended(client))
+        client_close(client);
     if (client->fd < 0
         && !(client->unix_path != NULL ? connect_unix(client, deadline) : connect_tcp(client, deadline)))
         return false;
-    if (!send_all(client, (struct slice){ head, (size_t)head_len }, deadline)
-        || !send_all(client, body, deadline) || !read_head(client, &reply, &at, &len, deadline)
+    if (!send_all(client, (struct slice){ head, (size_t)head_len }, MSG_MORE, deadline)
+        || !send_all(client, body, 0, deadline) || !read_head(client, &reply, &at, &len, deadline)
         || !read_body(client, &reply, at, len, &out->body, deadline)) {
         client_close(client);
         return false;

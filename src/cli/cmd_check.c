@@ -81,7 +81,7 @@ static int decide_here(const struct check *check, const struct weir_contract *co
 
 static int check_here(const struct check *check, const struct weir_request *request)
 {
-    struct weir_contract *contract = contract_open("check", check->contract_path, NULL);
+    struct weir_contract *contract = contract_open("check", check->contract_path, false);
     if (contract == NULL)
         return EXIT_WRONG;
     int status = decide_here(check, contract, request);

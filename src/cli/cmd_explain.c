@@ -38,7 +38,7 @@ int cmd_explain(int argc, char **argv)
     if (!cli_request_read_operands(&request, "explain", argv + 1, operands, &path))
         return EXIT_WRONG;
 
-    struct weir_contract *contract = contract_open("explain", path, NULL);
+    struct weir_contract *contract = contract_open("explain", path, true);
     if (contract == NULL)
         return EXIT_WRONG;
     const struct weir_request asked = { request.attributes, request.count, 1, true };

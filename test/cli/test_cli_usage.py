@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Help is an answer, a mistake is one exact line with a cure; the manual and -h say the same words."""
+
+import os
+import re
+import unittest
+
+from cli import SOURCE, WRONG, YES, CliTest
+
+COMMANDS = ("serve", "check", "explain", "test", "version", "help")
+
+# why, arguments, the one line on standard error
+MISTAKES = (
+    ("no command", [], "weir: no command; see 'weir help'"),
+    ("a slip of the pen", ["sevre"], "weir: sevre: there is no such command; did you mean 'serve'?"),
+    ("no such command", ["frobnicate"], "weir: frobnicate: there is no such command; see 'weir help'"),
+    ("a command of a later version", ["lint", "weir.yaml"],
+     "weir: lint: this version does not have it; see 'weir help' for what it has"),
+    ("help of no command", ["help", "sevre"], "weir: sevre: there is no such command; did you mean 'serve'?"),
+    ("an option that is nearly one", ["check", "--cots", "3", "a=b"],
+     "weir check: --cots: there is no such option; did you mean --cost?"),
+    ("an option that is none", ["check", "--verbose"],
+     "weir check: --verbose: there is no such option; see 'weir check -h'"),
+    ("an option of another command", ["explain", "--peek"],
+     "weir explain: --peek: there is no such option; see 'weir explain -h'"),
+    ("a short option", ["check", "-n", "3"], "weir check: -n: there is no such option; see 'weir check -h'"),
+    ("a value that is missing", ["check", "a=b", "--cost"], "weir check: --cost needs a value: --cost N"),
+    ("an empty number", ["check", "--cost="],
+     "weir check: --cost: '' is not an integer from 0 to 9223372036854775807"),
+    ("a negative cost", ["check", "--cost", "-1"],
+     "weir check: --cost: '-1' is not an integer from 0 to 9223372036854775807"),
+    ("a cost in scientific notation", ["check", "--cost", "1e3"],
+     "weir check: --cost: '1e3' is not an integer from 0 to 9223372036854775807"),
+    ("a cost of 2^63", ["check", "--cost", "9223372036854775808"],
+     "weir check: --cost: '9223372036854775808' is not an integer from 0 to 9223372036854775807"),
+    ("no times at all", ["check", "--times", "0"],
+     "weir check: --times: '0' is not an integer from 1 to 1000000000"),
+    ("a flag with a value", ["check", "--peek=yes"],
+     "weir check: --peek takes no value; write it without '=yes'"),
+    ("an empty text", ["check", "--server", ""], "weir check: --server: the value is empty; give URL"),
+    ("waiting comes later", ["check", "--wait", "5s", "a=b"],
+     "weir check: --wait: this version does not have it; see 'weir check -h' for what it has"),
+    ("so does retrying", ["check", "--retry", "a=b"],
+     "weir check: --retry: this version does not have it; see 'weir check -h' for what it has"),
+    ("Redis doors come later", ["serve", "--resp=6379"],
+     "weir serve: --resp: this version does not have it; see 'weir serve -h' for what it has"),
+    ("gRPC comes later", ["serve", "--grpc", "8081"],
+     "weir serve: --grpc: this version does not have it; see 'weir serve -h' for what it has"),
+    ("shared stores come later", ["serve", "--store", "redis://localhost"],
+     "weir serve: --store: this version does not have it; see 'weir serve -h' for what it has"),
+    ("TLS comes later", ["serve", "--tls-cert", "c.pem"],
+     "weir serve: --tls-cert: this version does not have it; see 'weir serve -h' for what it has"),
+    ("Envoy's files come later", ["serve", "--ratelimit-config", "d"],
+     "weir serve: --ratelimit-config: this version does not have it; see 'weir serve -h' for what it has"),
+    ("no contract", ["check", "a=b"],
+     "weir check: there is no ./weir.yaml and no /etc/weir/weir.yaml; name a contract: weir check CONTRACT"),
+    ("no contract to serve", ["serve"],
+     "weir serve: there is no ./weir.yaml and no /etc/weir/weir.yaml; name a contract: weir serve CONTRACT"),
+    ("two contracts", ["check", "a.yaml", "b.yaml"],
+     "weir check: 'b.yaml' is a second contract beside 'a.yaml'; attributes are NAME=VALUE"),
+    ("two contracts to serve", ["serve", "a.yaml", "b.yaml"],
+     "weir serve: 'b.yaml' is a second contract beside 'a.yaml'; give one"),
+    ("a contract and a server", ["check", "a.yaml", "--server", "http://127.0.0.1:1"],
+     "weir check: 'a.yaml' and --server: the server has its own contract; give one of them"),
+    ("an attribute without a name", ["check", "=acme"],
+     "weir check: '=acme': an attribute is NAME=VALUE, with a name of 1 to 32 letters"),
+    ("33 attributes", ["check"] + [f"a{i}=b" for i in range(33)],
+     "weir check: a request has at most 32 attributes"),
+    ("a URL without a scheme", ["check", "--server", "127.0.0.1:8080"],
+     "weir check: --server 127.0.0.1:8080: write it as http://HOST:PORT or unix:PATH"),
+    ("TLS at the client", ["check", "--server", "https://127.0.0.1"],
+     "weir check: --server https://127.0.0.1: this version does not speak TLS; use http:// or unix:PATH"),
+    ("a URL with a path", ["check", "--server", "http://127.0.0.1:80/v1/check"],
+     "weir check: --server http://127.0.0.1:80/v1/check: write it without a path, as http://HOST:PORT"),
+    ("a port that is none", ["check", "--server", "http://127.0.0.1:http"],
+     "weir check: --server http://127.0.0.1:http: the port is not an integer from 1 to 65535"),
+    ("a URL with a line end", ["check", "--server", "http://127.0.0.1:80\r\nX: y"],
+     "weir check: --server http://127.0.0.1:80??X: y: blanks and control characters have no place in a URL"),
+    ("no replicas", ["explain", "--replicas", "0"],
+     "weir explain: --replicas: '0' is not an integer from 1 to 1000000"),
+    ("a request that is none", ["explain", "--request", "acme"],
+     "weir explain: 'acme': an attribute is NAME=VALUE, with a name of 1 to 32 letters"),
+    ("no test file", ["test"], "weir test: no test file; name one: weir test FILE..."),
+    ("the version of what", ["version", "serve"], "weir version: 'serve': it takes no arguments"),
+)
+
+
+class Usage(CliTest):
+    def test_mistakes_are_one_line_with_status_2(self):
+        for why, arguments, line in MISTAKES:
+            with self.subTest(why):
+                self.expect(arguments, WRONG, "", line + "\n")
+
+    def test_help_is_an_answer(self):
+        for arguments in (["-h"], ["--help"], ["help"], *([c, "-h"] for c in COMMANDS),
+                          *([c, "--help"] for c in COMMANDS), ["help", "check"], ["check", "--cost", "3", "-h"]):
+            with self.subTest(" ".join(arguments)):
+                _, out, err = self.expect(arguments, YES)
+                self.assertTrue(out.startswith("usage: weir "), out)
+                self.assertEqual(err, "")
+                self.assertLessEqual(max(len(line) for line in out.splitlines()), 80, out)
+
+    def test_help_lists_every_command(self):
+        out = self.expect(["help"], YES)[1]
+        self.assertEqual(tuple(re.findall(r"^  (\w+) ", out, re.M)), COMMANDS)
+
+    def test_help_of_a_command_is_its_h(self):
+        for command in COMMANDS:
+            self.assertEqual(self.expect(["help", command], YES)[1], self.expect([command, "-h"], YES)[1])
+
+    def test_h_equals_the_manuals_synopsis(self):
+        for command in ("serve", "check", "explain", "test"):
+            with self.subTest(command):
+                out = self.expect([command, "-h"], YES)[1]
+                shown = " ".join(re.match(r"usage: (.*?)\n\n", out, re.S).group(1).split())
+                with open(os.path.join(SOURCE, "docs", "man", f"weir-{command}.1.scd"), encoding="utf-8") as file:
+                    page = file.read()
+                synopsis = re.search(r"# SYNOPSIS\n\n(.*?)\n\n", page, re.S).group(1)
+                self.assertEqual(shown, " ".join(re.sub(r"[*\\]", "", synopsis).split()))
+                options = set(re.findall(r"^  (--[a-z-]+)", out, re.M))
+                self.assertEqual(options - {"--help"}, set(re.findall(r"^\*(--[a-z-]+)\*", page, re.M)))
+
+    def test_version(self):
+        with open(os.path.join(SOURCE, "include", "weir.h"), encoding="utf-8") as file:
+            version = re.search(r'#define WEIR_VERSION "(.*)"', file.read()).group(1)
+        for arguments in (["version"], ["--version"]):
+            self.expect(arguments, YES, f"weir {version}\n", "")
+
+    def test_an_answer_that_cannot_be_written_is_no_answer(self):
+        import subprocess
+        from cli import WEIR
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([WEIR, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (3, "weir: standard output: No space left on device\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays every conformance file and every example's test file with the runner of `weir test`.
+
+The same files go through each door: a door that comes later is one more script of three lines.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+BUILD = os.environ.get("WEIR_BUILD", "build")
+SOURCE = os.environ.get("WEIR_SOURCE", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+# What the suite must at least hold, so that losing files is noticed.
+LEAST_STEPS = 1000
+
+
+def play(program, *options):
+    """Exits with 0 when everything came as expected."""
+    files = sorted(glob.glob(os.path.join(SOURCE, "test", "conformance", "*.test.yaml"))
+                   + glob.glob(os.path.join(SOURCE, "examples", "**", "*.test.yaml"), recursive=True))
+    path = os.environ.get("WEIR_PROGRAM" if program == "weir" else "WEIR_HOOKED", os.path.join(BUILD, program))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    done = subprocess.run([path, "test", *options, *files], capture_output=True, text=True, env=env)
+    lines = done.stdout.splitlines()
+    print("\n".join(line for line in lines if not line.startswith("ok ")))
+    print(done.stderr, end="")
+    summary = re.fullmatch(r"(\d+) files, (\d+) steps, \d+ decisions: all as expected", lines[-1] if lines else "")
+    if done.returncode != 0 or summary is None:
+        sys.exit(f"status {done.returncode}")
+    if int(summary.group(1)) != len(files) or int(summary.group(2)) < LEAST_STEPS:
+        sys.exit(f"too little was played: {lines[-1]}")

@@ -1,0 +1,7 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite through the HTTP door: a server of the test build per file, told the time by `Weir-Now`."""
+
+from conformance import play
+
+play("weir-hooked", "--door", "http")
