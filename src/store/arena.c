@@ -19,7 +19,7 @@ static inline void spin_pause(void)
 #endif
 }
 
-bool word_lock(uint32_t *lock, unsigned spins)
+bool word_lock(uint16_t *lock, unsigned spins)
 {
     for (unsigned spin = 0; spin < spins; spin++) {
         CELL_STEP();
@@ -30,7 +30,7 @@ bool word_lock(uint32_t *lock, unsigned spins)
     return false;
 }
 
-void word_unlock(uint32_t *lock)
+void word_unlock(uint16_t *lock)
 {
     CELL_STEP();
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);

@@ -26,19 +26,23 @@
 
 /* One log. All but order and is_free are the ring owner's, under `lock`. */
 struct ring {
-    uint32_t lock;
-    uint32_t gen; /* of its life, 31 bits; the cell says the same or no longer owns it */
-    uint32_t head, count;
-    uint32_t owner; /* the tag's low bits: a second check */
-    uint8_t order;  /* the arena's, with is_free */
+    uint16_t lock;
+    uint16_t owner; /* the tag's low bits: a second check */
+    uint32_t gen;   /* of its life, 31 bits; the cell says the same or no longer owns it */
+    weir_ns
+        latest; /* no decision before this stamp: an undo took out a stamp that had already dropped others */
+    uint32_t count;
+    uint16_t head;
+    uint8_t order; /* the arena's, with is_free */
     uint8_t is_free;
 };
+_Static_assert(sizeof(struct ring) == 24, "a header per unit of eight stamps must stay small beside it");
 
 struct arena {
     weir_ns *stamps;
     struct ring *rings; /* one per unit */
     uint32_t unit_count;
-    _Alignas(64) uint32_t lock;
+    _Alignas(64) uint16_t lock;
     uint32_t returned; /* head of a stack of rings, RING_NONE: empty */
     uint32_t pending;  /* taken from `returned`, not yet joined */
     uint32_t free_units;
@@ -69,7 +73,7 @@ static inline weir_ns *arena_stamps(const struct arena *arena, uint32_t ring)
 
 /* A lock word waited for a bounded time: about a tenth of a millisecond. */
 #define LOCK_SPINS 4096
-bool word_lock(uint32_t *lock, unsigned spins);
-void word_unlock(uint32_t *lock);
+bool word_lock(uint16_t *lock, unsigned spins);
+void word_unlock(uint16_t *lock);
 
 #endif

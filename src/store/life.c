@@ -127,8 +127,7 @@ static int reserve_ring(struct store *store, const struct shape *shape, struct s
     if (log_claim(store, shape, &slot->ring) != RING_OK)
         return WEIR_ERR_LOG_MEMORY;
     struct ring *ring = &store->arena.rings[slot->ring];
-    ring->head = ring->count = 0;
-    *arena_stamps(&store->arena, slot->ring) = 0;
+    ring->latest = ring->head = ring->count = 0;
     if (shape->when_full == WEIR_FULL_OVERFLOW)
         return 0;
     arena_give(&store->arena, slot->ring);

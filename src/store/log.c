@@ -33,7 +33,7 @@ static struct log_view view_of(struct store *store, const struct shape *shape, u
 
 static void keep(struct store *store, uint32_t ring, const struct log_view *log)
 {
-    ring_of(store, ring)->head = log->head;
+    ring_of(store, ring)->head = (uint16_t)(log->head & log->mask);
     ring_of(store, ring)->count = log->count;
 }
 
@@ -44,22 +44,15 @@ static void keep(struct store *store, uint32_t ring, const struct log_view *log)
 static bool still_owns(struct store *store, struct cell seen)
 {
     const struct ring *ring = ring_of(store, (uint32_t)seen.state);
-    return ring->gen == (uint32_t)(seen.state >> 32) && ring->owner == (uint32_t)seen.tag;
+    return ring->gen == (uint32_t)(seen.state >> 32) && ring->owner == (uint16_t)seen.tag;
 }
 
-/*
- * A log that was emptied by giving back must not forget how late it was: an older stamp could then be admitted
- * beside stamps that a later one had already dropped. So an empty ring keeps the latest stamp at its head.
- */
-static weir_ns *empty_since(const struct log_view *log)
-{
-    return &log->stamps[log->head & log->mask];
-}
-
-static bool says_nothing(const struct shape *shape, const struct log_view *log, weir_ns now)
+/* The stamps and the latest one that was ever decided are long past. */
+static bool says_nothing(const struct shape *shape, const struct ring *ring, const struct log_view *log,
+                         weir_ns now)
 {
     weir_ns when = STORE_HAS_GRACE ? now : now + SHAPE_GRACE_NS;
-    return log->count == 0 ? *empty_since(log) + SHAPE_GRACE_NS <= when : log_is_dead(shape, log, when);
+    return ring->latest + SHAPE_GRACE_NS <= when && log_is_dead(shape, log, when);
 }
 
 uint64_t log_state(struct store *store, uint32_t ring)
@@ -80,19 +73,15 @@ enum ring_result log_claim(struct store *store, const struct shape *shape, uint3
 
 /* ---- Deciding ----------------------------------------------------------------------------------------------- */
 
-static void answer_step(struct ask *ask, struct step step)
-{
-    ask->out->outcome = step.outcome;
-    ask->out->at = step.at;
-}
-
 /* Under the ring's lock. */
 static void decide(struct ask *ask, uint32_t ring)
 {
     struct log_view log = view_of(ask->store, ask->shape, ring);
     bool is_look = ask->is_peek || ask->cost == 0;
-    weir_ns now = log.count == 0 && *empty_since(&log) > ask->now ? *empty_since(&log) : ask->now;
-    answer_step(ask, log_decide(ask->shape, &log, now, ask->cost, is_look, &ask->out->report));
+    weir_ns latest = ring_of(ask->store, ring)->latest, now = ask->now > latest ? ask->now : latest;
+    struct step step = log_decide(ask->shape, &log, now, ask->cost, is_look, &ask->out->report);
+    ask->out->outcome = step.outcome;
+    ask->out->at = step.at;
     if (!is_look)
         keep(ask->store, ring, &log);
 }
@@ -100,7 +89,7 @@ static void decide(struct ask *ask, uint32_t ring)
 enum turn log_charge(struct ask *ask, struct cell seen)
 {
     uint32_t ring = (uint32_t)seen.state;
-    uint32_t *lock = &ring_of(ask->store, ring)->lock;
+    uint16_t *lock = &ring_of(ask->store, ring)->lock;
     if (!word_lock(lock, LOCK_SPINS)) {
         full_answer(ask, WEIR_REASON_CONTENDED);
         return TURN_DONE;
@@ -114,7 +103,7 @@ enum turn log_charge(struct ask *ask, struct cell seen)
 
 bool log_charge_ring(struct ask *ask, uint32_t ring)
 {
-    uint32_t *lock = &ring_of(ask->store, ring)->lock;
+    uint16_t *lock = &ring_of(ask->store, ring)->lock;
     if (!word_lock(lock, LOCK_SPINS))
         return false;
     decide(ask, ring);
@@ -130,10 +119,9 @@ struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
     }
     /* Nobody else knows the ring yet: it needs no lock. A second try for the same key starts it over. */
     struct ring *ring = ring_of(ask->store, ask->ring);
-    ring->owner = (uint32_t)ask->key.tag;
-    ring->head = ring->count = 0;
+    ring->owner = (uint16_t)ask->key.tag;
+    ring->latest = ring->head = ring->count = 0;
     struct log_view log = view_of(ask->store, ask->shape, ask->ring);
-    *empty_since(&log) = 0;
     struct step step = log_decide(ask->shape, &log, now, ask->cost, false, report);
     keep(ask->store, ask->ring, &log);
     step.word = log_state(ask->store, ask->ring);
@@ -145,13 +133,13 @@ struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
 bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cell seen, weir_ns now)
 {
     uint32_t ring = (uint32_t)seen.state;
-    uint32_t *lock = &ring_of(store, ring)->lock;
+    uint16_t *lock = &ring_of(store, ring)->lock;
     if (!word_lock(lock, 1))
         return false; /* in use, so not dead */
     bool is_dead = false;
     if (still_owns(store, seen)) {
         struct log_view log = view_of(store, shape, ring);
-        is_dead = says_nothing(shape, &log, now);
+        is_dead = says_nothing(shape, ring_of(store, ring), &log, now);
     }
     word_unlock(lock);
     return is_dead;
@@ -160,7 +148,7 @@ bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cel
 weir_ns log_reset_at(struct store *store, const struct shape *shape, struct cell seen)
 {
     uint32_t ring = (uint32_t)seen.state;
-    uint32_t *lock = &ring_of(store, ring)->lock;
+    uint16_t *lock = &ring_of(store, ring)->lock;
     weir_ns reset_at = WEIR_NO_TIME;
     if (!word_lock(lock, 1))
         return reset_at;
@@ -182,7 +170,7 @@ bool log_retire(struct store *store, const struct shape *shape, struct cell *cel
     bool retires = still_owns(store, seen);
     if (retires && only_dead) {
         struct log_view log = view_of(store, shape, number);
-        retires = says_nothing(shape, &log, now);
+        retires = says_nothing(shape, ring, &log, now);
     }
     retires = retires && cell_exchange(cell, seen, next);
     if (retires)
@@ -195,16 +183,19 @@ bool log_retire(struct store *store, const struct shape *shape, struct cell *cel
 
 /* ---- Giving back ------------------------------------------------------------------------------------------------ */
 
+/*
+ * Under the ring's lock. Stamps decide at the newest one, and drop what has left its period. With that one taken out
+ * an older stamp could be admitted beside those dropped, so the ring remembers how late it has been.
+ */
 static void give_back(struct store *store, const struct shape *shape, uint32_t ring,
                       const struct store_answer *taken, uint64_t cost)
 {
+    struct ring *head = ring_of(store, ring);
     struct log_view log = view_of(store, shape, ring);
-    if (log.count == 0)
-        return;
-    weir_ns newest = log.stamps[(log.head + log.count - 1) & log.mask];
+    weir_ns newest = log.count == 0 ? 0 : log.stamps[(log.head + log.count - 1) & log.mask];
+    if (newest > head->latest)
+        head->latest = newest;
     log_undo(&log, taken->at, cost);
-    if (log.count == 0)
-        *empty_since(&log) = newest;
     keep(store, ring, &log);
 }
 
@@ -212,7 +203,7 @@ bool log_give_back(struct store *store, const struct shape *shape, struct cell s
                    const struct store_answer *taken, uint64_t cost)
 {
     uint32_t ring = (uint32_t)seen.state;
-    uint32_t *lock = &ring_of(store, ring)->lock;
+    uint16_t *lock = &ring_of(store, ring)->lock;
     if (!word_lock(lock, LOCK_SPINS))
         return true; /* held all the time: what was taken stays taken, which is sound */
     bool owns = still_owns(store, seen);
@@ -225,7 +216,7 @@ bool log_give_back(struct store *store, const struct shape *shape, struct cell s
 void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t ring,
                         const struct store_answer *taken, uint64_t cost)
 {
-    uint32_t *lock = &ring_of(store, ring)->lock;
+    uint16_t *lock = &ring_of(store, ring)->lock;
     if (!word_lock(lock, LOCK_SPINS))
         return;
     give_back(store, shape, ring, taken, cost);
