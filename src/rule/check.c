@@ -228,17 +228,20 @@ static bool warn_gap(struct load *load, const struct rule *rule, const struct no
 }
 
 /* A key attribute that `when` wants absent: the limit can never apply, or has one budget for everybody. */
-static void warn_constant(struct load *load, const struct rule *rule, const struct node *node)
+static bool warn_constant(struct load *load, const struct rule *rule, const struct node *node)
 {
     for (size_t i = 0; i < rule->key_count; i++)
         for (size_t j = 0; j < rule->condition_count; j++)
-            if (rule->conditions[j].attribute == rule->key[i] && rule->conditions[j].kind == CONDITION_ABSENT)
+            if (rule->conditions[j].attribute == rule->key[i] && rule->conditions[j].kind == CONDITION_ABSENT) {
                 diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, value_of(node, "key")->place,
                                 "take another key, such as [ip], or `key: []` for one budget for everybody",
                                 "limit '%s' is for requests without '%s', and counts them by it: %s",
                                 rule->limit.name, load->contract->attributes.slots[rule->key[i]].name.at,
                                 rule->missing_key == MISSING_SKIP ? "it never applies"
                                                                   : "they all share one budget");
+                return true;
+            }
+    return false;
 }
 
 void contract_warn(struct load *load)
@@ -253,8 +256,8 @@ void contract_warn(struct load *load)
     const struct node *node = load->limits->first;
     unsigned gaps = 0;
     for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
-        warn_constant(load, &contract->rules[i], node);
-        if (contract->rules[i].missing_key == MISSING_SKIP && gaps < GAPS_MAX)
+        if (!warn_constant(load, &contract->rules[i], node) && contract->rules[i].missing_key == MISSING_SKIP
+            && gaps < GAPS_MAX)
             gaps += warn_gap(load, &contract->rules[i], node, witness);
     }
 }

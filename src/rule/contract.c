@@ -61,7 +61,7 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
         .log_stamps = (size_t)memory->log_stamps,
         .origin = options->origin,
         .wall_offset = is_default_clock ? weir_wall_offset() : options->wall_offset,
-        .new_keys = { memory->new_keys.count, memory->new_keys.period },
+        .new_keys = { is_doomed ? 0 : memory->new_keys.count, memory->new_keys.period },
         .secret = options->secret,
         .allocator = options->allocator,
     };

@@ -61,11 +61,11 @@ const char *rate_parse(struct slice text, struct rate *out)
     struct slice word = { rest.at + multiple.len, rest.len - multiple.len };
     if (multiple.len > 0 && !slice_to_u64(multiple, INT64_MAX, &rate.multiple))
         return multiple.at[0] == '0' ? "has a leading zero in its time" : "has a period above ten years";
-    if (rate.multiple == 0)
-        return "has a period of zero";
     const char *problem = find_unit(word, &rate.unit);
     if (problem != NULL)
         return problem;
+    if (rate.multiple == 0)
+        return "has a period of zero";
     if (rate.multiple > WEIR_HORIZON / (units[rate.unit].length == 0 ? WEIR_DAY : units[rate.unit].length))
         return "has a period above ten years";
     rate.period = rate.multiple * units[rate.unit].length;

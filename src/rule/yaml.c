@@ -231,6 +231,7 @@ static const char *cure_of(const char *problem)
     } rows[] = {
         { "cannot start any token",
           "indent with spaces, never tabs; quote a value that begins with one of @ ` % \" '" },
+        { "tab character", "indent with spaces, never tabs" },
         { "mapping values are not allowed", "check the indentation, and quote a value that contains ': '" },
         { "did not find expected key", "check that this line is indented like its neighbours" },
         { "did not find expected '-'", "check that this line is indented like its neighbours" },
