@@ -450,8 +450,7 @@ static void conditions_of_a_limit(void **state)
         { "not of not", WHEN("tenant: { not: { not: x } }"),
           "when.tenant of limit 'a' is a map, not one value" },
         { "no address", WHEN("ip: 10.0.0.0/33"),
-          "when.ip 10.0.0.0/33 of limit 'a' has a prefix length that is not 0 to 32 (IPv4) or 0 to 128 "
-          "(IPv6)" },
+          "when.ip 10.0.0.0/33 of limit 'a' has a prefix length that is not 0..32 (IPv4) or 0..128 (IPv6)" },
         { "a glob is no network", WHEN("ip: \"10.*\""),
           "when.ip 10.* of limit 'a' is no IPv4 or IPv6 address or network" },
         { "host bits", WHEN("ip: 10.0.0.1/8"),
