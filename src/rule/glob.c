@@ -101,58 +101,85 @@ static bool run_table(const glob_token *tokens, size_t count, struct slice value
 
 /* ---- Greedy, with a budget ---------------------------------------------------------------------------------- */
 
-/* Where to go on after a mismatch: behind the wildcard `token`, with the value from `at`. */
+/* Where to go on after a mismatch: behind the wildcard, at its next token, with the value from `at`. */
 struct restart {
     size_t token, at;
     bool is_set;
 };
 
+struct greedy {
+    const glob_token *tokens;
+    size_t count;
+    struct slice value;
+    size_t token, at; /* the next of each */
+    struct restart segment, any;
+};
+
 enum verdict { NO, YES, UNKNOWN };
 
-/* After a mismatch at *at: let a wildcard take one byte more. */
-static bool take_more(struct restart *segment, struct restart *any, struct slice value, size_t *token,
-                      size_t *at)
+/* From `at`, the first place where `token` can begin; past the end where there is none. */
+static size_t seek(const struct greedy *greedy, size_t token, size_t at)
 {
-    if (segment->is_set && segment->at < value.len && value.at[segment->at] != '/') {
-        *token = segment->token;
-        *at = ++segment->at;
+    if (token == greedy->count || greedy->tokens[token] >= GLOB_SEGMENT || at >= greedy->value.len)
+        return at;
+    const char *place = memchr(greedy->value.at + at, greedy->tokens[token], greedy->value.len - at);
+    return place == NULL ? greedy->value.len + 1 : (size_t)(place - greedy->value.at);
+}
+
+/* Let the wildcard before `token` take what it must, from `at` on. False: there is no place behind it. */
+static bool enter_any(struct greedy *greedy, size_t token, size_t at)
+{
+    at = seek(greedy, token, at);
+    greedy->any = (struct restart){ token, at, true };
+    greedy->segment.is_set = false;
+    greedy->token = token;
+    greedy->at = at;
+    return at <= greedy->value.len;
+}
+
+/* After a mismatch: let a wildcard take more. */
+static bool take_more(struct greedy *greedy)
+{
+    struct restart *segment = &greedy->segment;
+    if (segment->is_set && segment->at < greedy->value.len && greedy->value.at[segment->at] != '/') {
+        greedy->token = segment->token;
+        greedy->at = ++segment->at;
         return true;
     }
-    segment->is_set = false;
-    if (any->is_set && any->at < value.len) {
-        *token = any->token;
-        *at = ++any->at;
-        return true;
-    }
-    return false;
+    return greedy->any.is_set && greedy->any.at < greedy->value.len
+           && enter_any(greedy, greedy->any.token, greedy->any.at + 1);
 }
 
 static enum verdict run_greedy(const glob_token *tokens, size_t count, struct slice value)
 {
-    struct restart segment = { 0 }, any = { 0 };
-    size_t budget = 8 * (count + value.len) + 64;
-    size_t token = 0, at = 0;
-    for (;;) {
-        if (budget-- == 0)
-            return UNKNOWN;
-        if (token == count && at == value.len)
-            return YES;
-        if (token < count && tokens[token] == GLOB_TREE && (at == value.len || value.at[at] == '/'))
-            return YES;
-        if (token < count && tokens[token] == GLOB_SEGMENT) {
-            segment = (struct restart){ ++token, at, true };
-        } else if (token < count && tokens[token] == GLOB_ANY) {
-            any = (struct restart){ ++token, at, true };
-            segment.is_set = false;
-            if (token == count)
+    struct greedy greedy = { .tokens = tokens, .count = count, .value = value };
+    for (size_t budget = 8 * (count + value.len) + 64; budget > 0; budget--) {
+        size_t token = greedy.token, at = greedy.at;
+        if (token == count) {
+            if (at == value.len)
                 return YES;
-        } else if (token < count && at < value.len && tokens[token] == (unsigned char)value.at[at]) {
-            token++;
-            at++;
-        } else if (!take_more(&segment, &any, value, &token, &at)) {
-            return NO;
+        } else if (tokens[token] < GLOB_SEGMENT) {
+            if (at < value.len && tokens[token] == (unsigned char)value.at[at]) {
+                greedy.token++;
+                greedy.at++;
+                continue;
+            }
+        } else if (tokens[token] == GLOB_SEGMENT) {
+            greedy.segment = (struct restart){ ++greedy.token, at, true };
+            continue;
+        } else if (tokens[token] == GLOB_ANY) {
+            if (token + 1 == count)
+                return YES;
+            if (!enter_any(&greedy, token + 1, at))
+                return NO;
+            continue;
+        } else if (at == value.len || value.at[at] == '/') { /* GLOB_TREE */
+            return YES;
         }
+        if (!take_more(&greedy))
+            return NO;
     }
+    return UNKNOWN;
 }
 
 bool glob_run(const glob_token *tokens, size_t count, struct slice value)

@@ -275,16 +275,28 @@ static void enter_stars(struct walk *walk, struct active *stars, uint32_t index,
     }
 }
 
+/* The child by this byte: its place in trie.children, or NOT_THERE. */
+#define NOT_THERE SIZE_MAX
+static size_t find_child(const struct trie *trie, const struct trie_node *node, unsigned char c)
+{
+    const uint8_t *keys = trie->keys + node->first;
+    size_t count = node->literals;
+    if (count == 0 || c < keys[0] || c > keys[count - 1])
+        return NOT_THERE;
+    if (count == 1)
+        return node->first;
+    const uint8_t *key = memchr(keys, c, count);
+    return key == NULL ? NOT_THERE : node->first + (size_t)(key - keys);
+}
+
 /* Follow the byte value[at] from a node. */
 static void follow(struct walk *walk, struct active *literals, uint32_t index, size_t at)
 {
     const struct trie_node *node = walk->trie->nodes + index;
-    const uint8_t *keys = walk->trie->keys + node->first;
-    unsigned char c = (unsigned char)walk->value.at[at];
-    const uint8_t *key = node->literals == 1 ? (*keys == c ? keys : NULL) : memchr(keys, c, node->literals);
-    if (key == NULL)
+    size_t place = find_child(walk->trie, node, (unsigned char)walk->value.at[at]);
+    if (place == NOT_THERE)
         return;
-    uint32_t child = walk->trie->children[node->first + (size_t)(key - keys)];
+    uint32_t child = walk->trie->children[place];
     if (child & LEAF)
         try_rest(walk, child & ~LEAF, (size_t)node->depth + 1, at + 1);
     else
@@ -339,6 +351,62 @@ static void check_all_ends(struct walk *walk, size_t now, size_t at)
         check_ends(walk, walk->stars[now].nodes[i], at);
 }
 
+/*
+ * Two short cuts for what is nearly always so; each returns the place up to which the value has been read.
+ *
+ * One node alone, entered by a byte: follow bytes until a node has more to say than children by byte.
+ */
+static size_t run_literals(struct walk *walk, size_t now, size_t at)
+{
+    const struct trie *trie = walk->trie;
+    struct active *literals = walk->literals + now;
+    uint32_t index = literals->nodes[0];
+    literals->count = 0;
+    while (at < walk->value.len) {
+        const struct trie_node *node = trie->nodes + index;
+        size_t place = find_child(trie, node, (unsigned char)walk->value.at[at++]);
+        if (place == NOT_THERE)
+            return at;
+        index = trie->children[place];
+        if (index & LEAF) {
+            try_rest(walk, index & ~LEAF, (size_t)node->depth + 1, at);
+            return at;
+        }
+        if (trie->nodes[index].has != 0) {
+            add_active(walk, literals, index);
+            enter_stars(walk, walk->stars + now, index, at);
+            check_all_ends(walk, now, at);
+            return at;
+        }
+    }
+    return at; /* in the middle of a node's patterns: nothing ends here */
+}
+
+/* One wildcard alone: pass over bytes that it takes and that lead nowhere else. */
+static size_t run_star(struct walk *walk, size_t now, size_t at)
+{
+    uint32_t index = walk->stars[now].nodes[0];
+    const struct trie_node *node = walk->trie->nodes + index;
+    bool stops_at_slash = node->entered_by == GLOB_SEGMENT;
+    if (node->has & HAS_TREE)
+        return at;
+    for (; at < walk->value.len; at++) {
+        unsigned char c = (unsigned char)walk->value.at[at];
+        if ((stops_at_slash && c == '/') || find_child(walk->trie, node, c) != NOT_THERE)
+            return at;
+    }
+    check_ends(walk, index, at);
+    return at;
+}
+
+static void step(struct walk *walk, size_t *now, size_t *at)
+{
+    step_literals(walk, *now, *at);
+    step_stars(walk, *now, *at);
+    *now = !*now;
+    check_all_ends(walk, *now, ++*at);
+}
+
 /* Given up: each pattern once, alone. */
 static void try_each(struct walk *walk)
 {
@@ -364,13 +432,18 @@ bool trie_find(const struct trie *trie, struct slice value, trie_found *found, v
     add_active(&walk, &walk.literals[0], 0);
     enter_stars(&walk, &walk.stars[0], 0, 0);
     check_all_ends(&walk, now, 0);
-    for (size_t at = 0; at < value.len && !walk.is_given_up && !walk.is_stopped; at++) {
-        if (walk.literals[now].count + walk.stars[now].count == 0)
+    for (size_t at = 0; at < value.len && !walk.is_given_up && !walk.is_stopped;) {
+        size_t stars = walk.stars[now].count, literals = walk.literals[now].count;
+        if (stars + literals == 0)
             break;
-        step_literals(&walk, now, at);
-        step_stars(&walk, now, at);
-        now = !now;
-        check_all_ends(&walk, now, at + 1);
+        if (stars == 0 && literals == 1) {
+            at = run_literals(&walk, now, at);
+            continue;
+        }
+        if (stars == 1 && literals == 0)
+            at = run_star(&walk, now, at);
+        if (at < value.len)
+            step(&walk, &now, &at);
     }
     if (walk.is_given_up && !walk.is_stopped)
         try_each(&walk);
