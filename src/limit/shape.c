@@ -123,6 +123,12 @@ struct step shape_decide(const struct shape *shape, uint64_t word, weir_ns now, 
     return fixed_decide(shape, word, now, cost);
 }
 
+struct step shape_look(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
+{
+    enum weir_outcome outcome = shape_decide(shape, word, now, cost).outcome;
+    return (struct step){ outcome, word, shape_decide(shape, word, now, 0).at };
+}
+
 static struct report bucket_report(const struct shape *shape, const struct step *step, uint64_t cost)
 {
     const weir_rate *rate = &shape->rate;

@@ -81,6 +81,10 @@ void shape_wall_set(struct shape *shape, int64_t wall_at_origin);
 /* Decide: pure but for calendars, whose current window is a published word. Not for sliding logs. */
 struct step shape_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
 
+/* What shape_decide() would answer, with the word left as it is and the stamp of a look: a charge that rounds its
+   stamp up (first.c) has not happened. */
+struct step shape_look(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
+
 /* Numbers of a step, for the cost that was asked. Cost 0 asks for one. Not for sliding logs. */
 struct report shape_report(const struct shape *shape, const struct step *step, uint64_t cost);
 

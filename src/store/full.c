@@ -34,12 +34,10 @@ static void decide_overflow(struct ask *ask, struct slot *slot)
     struct step step;
     do {
         CELL_STEP();
-        step = shape_decide(ask->shape, seen, ask->now, ask->cost);
-    } while (step.word != seen && !ask->is_peek
+        step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, seen, ask->now, ask->cost);
+    } while (step.word != seen
              && !__atomic_compare_exchange_n(&slot->word, &seen, step.word, true, __ATOMIC_RELAXED,
                                              __ATOMIC_RELAXED));
-    if (ask->is_peek)
-        step.word = seen;
     ask->out->outcome = step.outcome;
     ask->out->at = step.at;
     ask->out->report = shape_report(ask->shape, &step, ask->cost);

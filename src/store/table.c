@@ -70,12 +70,9 @@ static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
         *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
         return log_charge(ask, seen);
     }
-    struct step step = shape_decide(ask->shape, seen.state, ask->now, ask->cost);
-    if (!ask->is_peek && step.word != seen.state
-        && !cell_exchange(cell, seen, (struct cell){ seen.tag, step.word }))
+    struct step step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, seen.state, ask->now, ask->cost);
+    if (step.word != seen.state && !cell_exchange(cell, seen, (struct cell){ seen.tag, step.word }))
         return TURN_AGAIN;
-    if (ask->is_peek)
-        step.word = seen.state; /* a look reports what is there, not what a charge would leave */
     answer_step(ask, &step);
     return TURN_DONE;
 }
@@ -110,9 +107,7 @@ static struct step begin(struct ask *ask, weir_ns now, struct report *report)
 {
     if (is_log(ask->shape))
         return log_begin(ask, now, report);
-    struct step step = shape_decide(ask->shape, 0, now, ask->cost);
-    if (ask->is_peek)
-        step.word = 0;
+    struct step step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, 0, now, ask->cost);
     *report = shape_report(ask->shape, &step, ask->cost);
     return step;
 }
