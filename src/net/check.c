@@ -44,6 +44,10 @@ void handle_check(struct request *request)
         answer_fault(turn, &fault);
         return;
     }
+    if (body.count == 0) {
+        turn_body(turn, 200, ANSWER_TYPE_JSON, SLICE("{\"results\":[]}"));
+        return;
+    }
     if (!turn_reserve(turn, body.count, body.is_batch)) {
         turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
                    SLICE("Retry-After: 1\r\n"));

@@ -111,6 +111,10 @@ class Check(unittest.TestCase):
             self.assertEqual([r['decision'] for r in results], ['allow', 'deny', 'allow', 'allow'])
             self.assertEqual(results[1]['retry_after'], 2)
 
+    def test_batch_of_nothing(self):
+        with Server() as server:
+            self.assertEqual(server.ask('POST', '/v1/check', '{"requests":[]}').json, {'results': []})
+
     def test_batch_of_1000_and_not_of_1001(self):
         with Server(virtual=True) as server:
             item = '{"attributes":{"tenant":"a"}}'
