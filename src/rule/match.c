@@ -36,10 +36,17 @@ struct rule {
 };
 #define NOWHERE UINT32_MAX
 
+/*
+ * How a search gets from what was found to limits: the number of a group, or with IS_LIMIT a limit alone, which
+ * saves a look at the group. A limit with IS_DOUBTFUL has conditions to verify. Limits are few (32,767).
+ */
+#define IS_LIMIT UINT32_C(0x80000000)
+#define IS_DOUBTFUL UINT32_C(0x40000000)
+
 /* What a group of limits has in common; in the order of group numbers. */
 enum place { PLACE_GLOB, PLACE_NETWORK, PLACE_PRESENT, PLACE_ABSENT, PLACE_ALWAYS };
 
-/* The globs of one attribute. Pattern n of the trie is group first_group + n. */
+/* The globs of one attribute: those of the groups from first_group on. */
 struct glob_index {
     unsigned attribute;
     uint32_t first_group;
@@ -60,7 +67,8 @@ struct matcher {
     glob_token *tokens;
     struct network *networks;
 
-    uint32_t *postings; /* limits by group: group g has postings[starts[g]] up to starts[g + 1] */
+    uint32_t
+        *postings; /* limits (some IS_DOUBTFUL) by group: group g has postings[starts[g]] up to starts[g + 1] */
     uint32_t *starts;
     struct trie_pattern
         *filed_patterns; /* distinct, sorted by attribute and tokens: group g is filed_patterns[g] */
@@ -114,7 +122,7 @@ static void compile_check(struct matcher *matcher, struct fill *fill, const stru
         for (size_t i = 0; i < condition->pattern_count; i++) {
             glob_token *tokens = matcher->tokens + fill->tokens;
             size_t count = glob_compile(condition->patterns[i], condition->dialect, tokens);
-            matcher->patterns[fill->patterns++] = (struct trie_pattern){ tokens, count };
+            matcher->patterns[fill->patterns++] = (struct trie_pattern){ tokens, (uint32_t)count, 0 };
             fill->tokens += count;
         }
     } else if (condition->kind == CONDITION_NETWORKS) {
@@ -255,6 +263,13 @@ static size_t keep_filed(const struct matcher *matcher, struct entry *entries, s
 
 /* ---- The indexes ----------------------------------------------------------------------------------------------------- */
 
+static uint32_t posting_of(const struct matcher *matcher, uint32_t limit)
+{
+    const struct rule *rule = matcher->rules + limit;
+    uint32_t unverified = rule->check_count - (rule->filed == NOWHERE ? 0 : 1);
+    return limit | (unverified > 0 ? IS_DOUBTFUL : 0);
+}
+
 /* Give group numbers, and write down what each index needs of its groups. */
 static void number_groups(struct matcher *matcher, const struct entry *entries, size_t count,
                           size_t *network_count)
@@ -282,7 +297,9 @@ static void number_groups(struct matcher *matcher, const struct entry *entries, 
         }
         size_t size = group_size(entries, begin, count);
         for (size_t i = begin; i < begin + size; i++)
-            matcher->postings[i] = entries[i].limit;
+            matcher->postings[i] = posting_of(matcher, entries[i].limit);
+        if (entry->place == PLACE_GLOB)
+            matcher->filed_patterns[group].number = size == 1 ? matcher->postings[begin] | IS_LIMIT : group;
         begin += size;
     }
     matcher->starts[group] = (uint32_t)count;
@@ -339,6 +356,7 @@ int matcher_new(struct matcher **out, const struct condition_list *limits, size_
     struct matcher *matcher = calloc(1, sizeof *matcher);
     if (matcher == NULL)
         return WEIR_ERR_MEMORY;
+    assert(limit_count < IS_DOUBTFUL);
     matcher->limit_count = limit_count;
     if (!build(matcher, limits, limit_count)) {
         matcher_free(matcher);
@@ -375,8 +393,7 @@ struct search {
     const struct matcher *matcher;
     const struct slice *values;
     const struct address *ip;
-    uint32_t first_group; /* of the index that is being asked */
-    uint32_t *out;        /* ascending */
+    uint32_t *out; /* ascending */
     size_t count, max;
 };
 
@@ -413,8 +430,9 @@ static bool rule_holds(const struct search *search, const struct rule *rule)
 }
 
 /* Look at a limit that may be met. False: there is no room for it. */
-static bool consider(struct search *search, uint32_t limit)
+static bool consider(struct search *search, uint32_t posting)
 {
+    uint32_t limit = posting & ~(IS_LIMIT | IS_DOUBTFUL);
     size_t low = 0, high = search->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -425,7 +443,7 @@ static bool consider(struct search *search, uint32_t limit)
     }
     if (low < search->count && search->out[low] == limit)
         return true;
-    if (!rule_holds(search, search->matcher->rules + limit))
+    if ((posting & IS_DOUBTFUL) && !rule_holds(search, search->matcher->rules + limit))
         return true;
     if (search->count == search->max)
         return false;
@@ -435,14 +453,24 @@ static bool consider(struct search *search, uint32_t limit)
     return true;
 }
 
-static bool consider_group(void *context, uint32_t number)
+static bool consider_group(struct search *search, uint32_t group)
 {
-    struct search *search = context;
-    const uint32_t *starts = search->matcher->starts + search->first_group + number;
+    const uint32_t *starts = search->matcher->starts + group;
     for (uint32_t i = starts[0]; i < starts[1]; i++)
         if (!consider(search, search->matcher->postings[i]))
             return false;
     return true;
+}
+
+static bool found_glob(void *context, uint32_t number)
+{
+    return number & IS_LIMIT ? consider(context, number) : consider_group(context, number);
+}
+
+static bool found_network(void *context, uint32_t network)
+{
+    struct search *search = context;
+    return consider_group(search, search->matcher->first_network_group + network);
 }
 
 static bool search_all(struct search *search)
@@ -450,14 +478,11 @@ static bool search_all(struct search *search)
     const struct matcher *matcher = search->matcher;
     for (size_t i = 0; i < matcher->glob_count; i++) {
         struct slice value = search->values[matcher->globs[i].attribute];
-        search->first_group = matcher->globs[i].first_group;
-        if (value.len > 0 && !trie_find(&matcher->globs[i].trie, value, consider_group, search))
+        if (value.len > 0 && !trie_find(&matcher->globs[i].trie, value, found_glob, search))
             return false;
     }
-    search->first_group = matcher->first_network_group;
-    if (search->ip != NULL && !netset_find(&matcher->netset, search->ip, consider_group, search))
+    if (search->ip != NULL && !netset_find(&matcher->netset, search->ip, found_network, search))
         return false;
-    search->first_group = 0;
     for (size_t i = 0; i < matcher->presence_count; i++) {
         const struct presence_index *index = matcher->presences + i;
         if ((search->values[index->attribute].len > 0) == index->is_present

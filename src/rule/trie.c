@@ -30,15 +30,18 @@ enum {
 enum {
     HAS_SEGMENT = 1, /* children by wildcard, behind those by byte */
     HAS_ANY = 2,
-    HAS_TREE = 4, /* always a leaf */
-    HAS_END = 8,  /* a pattern ends at this node; always a leaf */
+    HAS_TREE = 4,  /* always a leaf */
+    HAS_END = 8,   /* a pattern ends at this node; always a leaf */
+    IS_DENSE = 16, /* its bytes are a range without gaps (digits, mostly), so a child needs no search */
 };
+#define HAS_MORE (HAS_SEGMENT | HAS_ANY | HAS_TREE | HAS_END) /* than children by byte */
 
 struct trie_node {
     uint32_t first;    /* of its children, in trie.children and trie.keys */
     uint16_t depth;    /* tokens before it */
     uint16_t literals; /* children by byte, ascending */
     uint8_t has;
+    uint8_t low;           /* the least byte of a child */
     glob_token entered_by; /* GLOB_SEGMENT or GLOB_ANY; else a byte, or 0 for the root */
 };
 
@@ -155,9 +158,15 @@ static bool expand(struct builder *builder, uint32_t index)
     }
     if ((has & HAS_END) && !add_child(builder, 0, end_leaf))
         return false;
-    trie->nodes[index].first = first;
-    trie->nodes[index].literals = literals;
-    trie->nodes[index].has = has;
+
+    struct trie_node *node = trie->nodes + index; /* only now: adding nodes moves them */
+    node->first = first;
+    node->literals = literals;
+    node->has = has;
+    if (literals > 0) {
+        node->low = trie->keys[first];
+        node->has |= trie->keys[first + literals - 1] - node->low + 1 == literals ? IS_DENSE : 0;
+    }
     return true;
 }
 
@@ -228,7 +237,7 @@ static void accept(struct walk *walk, uint32_t pattern)
         return;
     }
     walk->accepted[walk->accepted_count++] = pattern;
-    walk->is_stopped = !walk->found(walk->context, pattern);
+    walk->is_stopped = !walk->found(walk->context, walk->trie->patterns[pattern].number);
 }
 
 /* Match what is left of a pattern, from its token `depth`, with the value from `at`. */
@@ -279,13 +288,11 @@ static void enter_stars(struct walk *walk, struct active *stars, uint32_t index,
 #define NOT_THERE SIZE_MAX
 static size_t find_child(const struct trie *trie, const struct trie_node *node, unsigned char c)
 {
+    size_t count = node->literals, above = (size_t)c - node->low; /* wraps below `low` */
+    if (node->has & IS_DENSE)
+        return above < count ? node->first + above : NOT_THERE;
     const uint8_t *keys = trie->keys + node->first;
-    size_t count = node->literals;
-    if (count == 0 || c < keys[0] || c > keys[count - 1])
-        return NOT_THERE;
-    if (count == 1)
-        return node->first;
-    const uint8_t *key = memchr(keys, c, count);
+    const uint8_t *key = count == 0 ? NULL : memchr(keys, c, count);
     return key == NULL ? NOT_THERE : node->first + (size_t)(key - keys);
 }
 
@@ -372,7 +379,7 @@ static size_t run_literals(struct walk *walk, size_t now, size_t at)
             try_rest(walk, index & ~LEAF, (size_t)node->depth + 1, at);
             return at;
         }
-        if (trie->nodes[index].has != 0) {
+        if (trie->nodes[index].has & HAS_MORE) {
             add_active(walk, literals, index);
             enter_stars(walk, walk->stars + now, index, at);
             check_all_ends(walk, now, at);
@@ -413,7 +420,7 @@ static void try_each(struct walk *walk)
     const struct trie *trie = walk->trie;
     for (uint32_t i = 0; i < trie->pattern_count && !walk->is_stopped; i++)
         if (!is_accepted(walk, i) && glob_run(trie->patterns[i].tokens, trie->patterns[i].count, walk->value))
-            walk->is_stopped = !walk->found(walk->context, i);
+            walk->is_stopped = !walk->found(walk->context, trie->patterns[i].number);
 }
 
 bool trie_find(const struct trie *trie, struct slice value, trie_found *found, void *context)

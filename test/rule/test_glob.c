@@ -174,6 +174,8 @@ static size_t by_order(struct trie_pattern *patterns, size_t count)
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || trie_compare(patterns + kept - 1, patterns + i) != 0)
             patterns[kept++] = patterns[i];
+    for (size_t i = 0; i < kept; i++)
+        patterns[i].number = (uint32_t)i;
     return kept;
 }
 
@@ -201,7 +203,8 @@ static void a_trie_finds_what_each_pattern_matches(void **state)
         for (size_t i = 0; i < count; i++) {
             random_text(&random, letters, 14, texts[i]);
             patterns[i] =
-                (struct trie_pattern){ tokens[i], glob_compile(slice_of(texts[i]), dialect, tokens[i]) };
+                (struct trie_pattern){ tokens[i],
+                                       (uint32_t)glob_compile(slice_of(texts[i]), dialect, tokens[i]), 0 };
         }
         count = by_order(patterns, count);
         assert_true(trie_init(&trie, patterns, count));
@@ -271,7 +274,8 @@ static size_t count_matches(char (*texts)[12], size_t text_count, size_t copies,
             char text[16];
             snprintf(text, sizeof text, "%s%s", texts[i], copy == 0 ? "" : "q");
             patterns[count] =
-                (struct trie_pattern){ tokens[count], glob_compile(slice_of(text), GLOB_TEXT, tokens[count]) };
+                (struct trie_pattern){ tokens[count],
+                                       (uint32_t)glob_compile(slice_of(text), GLOB_TEXT, tokens[count]), 0 };
         }
     count = by_order(patterns, count);
     assert_true(trie_init(&trie, patterns, count));
