@@ -215,7 +215,9 @@ static void handle(struct conn *conn, const struct plan *plan, struct slice body
         struct request request = { turn, head, body, plan->rest };
         route_handle(plan, &request);
     }
-    line_advance(conn);
+    /* In a drain the last reply says that the connection ends; which one is last shows when all input is read. */
+    if (!worker->is_draining || conn->turn_count == TURNS_MAX)
+        line_advance(conn);
 }
 
 /* Bytes of a body that go nowhere. Returns how many of `len` were used. */

@@ -71,8 +71,8 @@ class Server:
 
     def __exit__(self, *_):
         try:
-            if self.process.poll() is None:
-                self.process.terminate()
+            if self.process.poll() is None and ' event=draining ' not in self.log():
+                self.process.terminate()  # a second one would not wait for the drain
             status = self.process.wait(PATIENCE)
         finally:
             if self.process.poll() is None:

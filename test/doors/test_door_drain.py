@@ -79,6 +79,8 @@ class Drain(unittest.TestCase):
             self.assertEqual(server.ask('GET', '/healthz').status, 200)
             server.process.send_signal(signal.SIGTERM)
             self.finish(server)
+            for connection in connections:
+                connection.socket.close()
 
 
 if __name__ == '__main__':
