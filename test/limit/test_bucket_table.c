@@ -174,6 +174,9 @@ static const struct refusal {
 } refusals[] = {
     { "no period", 1, 0, 1 },
     { "a period of 64 bits", 1, UINT64_C(1) << 63, 1 },
+    { "a period past the horizon", 1, WEIR_HORIZON + 1, 1 },
+    { "a numerator so long that ticks per ns overflow", (UINT64_C(1) << 63) + 1, (UINT64_C(1) << 63) - 1,
+      1000 },
     { "B09 (d): 2 TiB/s is 2199 tokens a nanosecond", UINT64_C(2199023255552), S, UINT64_C(34359738368) },
     { "15 tokens a nanosecond", 15, 1, 1 },
     { "a burst that leaves no bit for a tick", 1, S, UINT64_C(1) << 62 },

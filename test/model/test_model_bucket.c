@@ -349,8 +349,8 @@ static void every_accepted_rate_has_an_exact_clock(void **state)
         uint64_t burst = random_u64(&random) >> random_below(&random, 64);
         weir_rate rate;
         if (i % 16 == 0) { /* both enormous, and the rate still small */
-            period = (UINT64_C(1) << 63) - 1 - random_below(&random, 1000);
-            count = period + random_below(&random, period) + 1;
+            period = WEIR_HORIZON - random_below(&random, 1000);
+            count = period + random_below(&random, 14 * period) + 1;
         }
         if (!weir_rate_init(&rate, count, period, burst))
             continue;

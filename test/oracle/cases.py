@@ -189,10 +189,24 @@ def calendar():
         zones.step(end, request, claim={"allow": 1})
         zones.step(end, request, why="and the day after")
         zones.step(end + zones.last["retry_after"], request, claim={"allow": 1})
+    midnight = Timeline("05-calendar-midnight", """Clocks that change at midnight itself: Beirut skips the first hour of 2027-03-28 and repeats the last
+of 2026-10-24; Cairo does so on 2027-04-30 and 2026-10-29.""",
+                        [limit(name, key=(key,), algorithm="fixed-window", rate="1/d", align="calendar " + zone)
+                         for name, key, zone in (("beirut", "user", "Asia/Beirut"), ("cairo", "app", "Africa/Cairo"))],
+                        start="2026-10-23T12:00:00Z")
+    zero = instant(midnight.start)
+    for request, text, hours in (({"user": "u"}, "2026-10-23T21:00:00Z", 25), (app, "2026-10-28T21:00:00Z", 25),
+                                 ({"user": "u"}, "2027-03-27T22:00:00Z", 23), (app, "2027-04-29T22:00:00Z", 23)):
+        begins, length = instant(text) - zero, hours * HOUR
+        midnight.step(begins - 1, request, times=2, why="the day before ends", claim={"deny": 1, "retry_after": "1ns"})
+        midnight.step(begins, request, times=2, claim={"allow": 1, "deny": 1})
+        assert midnight.last["retry_after"] == length, (text, midnight.last)
+        midnight.step(begins + length - 1, request, claim={"deny": 1, "retry_after": "1ns"})
+        midnight.step(begins + length, request, claim={"allow": 1, "reset_after": "1d"})
     late = Timeline("05-calendar-horizon", "Calendar windows at the end of the ten years.",
                     [limit("day", algorithm="fixed-window", rate="1/d", align="calendar UTC")])
     past_horizon(late, ACME)
-    return [spring, autumn, units, zones, late]
+    return [spring, autumn, units, zones, midnight, late]
 
 
 def sliding_window():
