@@ -426,6 +426,8 @@ static void try_each(struct walk *walk)
 bool trie_find(const struct trie *trie, struct slice value, trie_found *found, void *context)
 {
     struct walk walk; /* not zeroed: only what the counts cover is ever read */
+    if (trie->pattern_count == 0)
+        return true;
     walk.trie = trie;
     walk.value = value;
     walk.found = found;
