@@ -13,7 +13,7 @@
 
 #include "support/unit.h"
 
-#define RATE_MOST 13
+#define RATE_MOST 11
 #define BURST_MOST 6
 
 struct world {
