@@ -75,6 +75,13 @@ class Install(unittest.TestCase):
             self.assertTrue(any(symbol.startswith("weir_") for symbol in symbols), library)
             self.assertEqual([s for s in symbols if not s.startswith("weir_")], [], library)
 
+    def test_static_libraries_define_the_public_words_only(self):
+        for library in "libweir.a", "libweir-contract.a":
+            text = run("nm", "-g", "--defined-only", os.path.join(self.libraries, library))
+            symbols = [line.split()[-1] for line in text.splitlines() if len(line.split()) == 3]
+            self.assertTrue(any(symbol.startswith("weir_") for symbol in symbols), library)
+            self.assertEqual([s for s in symbols if not s.startswith("weir_")], [], library)
+
     def test_public_calls_are_all_exported(self):
         exported = set()
         for library in "libweir.so", "libweir-contract.so":
