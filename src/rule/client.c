@@ -137,9 +137,9 @@ static bool parse_node(struct slice node, struct address *out)
 static bool parse_forwarded(struct slice element, struct address *out)
 {
     bool is_found = false;
+    char copy[NODE_MAX] = { 0 };
     while (element.len > 0) {
         size_t end;
-        char copy[NODE_MAX];
         struct slice value;
         if (!pair_end(element, &end))
             return false;

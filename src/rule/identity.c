@@ -14,6 +14,8 @@
  */
 #include "rule/identity.h"
 
+#include <assert.h>
+
 #include "base/sha256.h"
 #include "rule/client.h"
 #include "rule/host.h"
@@ -24,7 +26,7 @@ enum { DIGEST_BYTES = 16 };
 struct reader {
     const struct identity_config *config;
     const struct weir_head *head;
-    struct weir_identity *out;
+    struct weir_identity *const out;
     size_t used; /* of out->storage */
     bool is_proxy, is_authenticated;
 };
@@ -34,6 +36,7 @@ enum found { FOUND_NONE, FOUND_ONE, FOUND_SEVERAL };
 
 static void refuse(struct reader *reader, const char *attribute)
 {
+    assert(reader->out != NULL); /* for the static analyser, which loses sight of it */
     if (reader->out->refused == NULL)
         reader->out->refused = attribute;
 }
@@ -383,6 +386,8 @@ void identity_read(const struct identity_config *config, const struct weir_head 
     read_method(&reader);
     read_host(&reader);
     struct slice query = read_path(&reader);
+    if (out->refused != NULL)
+        return;
     if (config->reads_query)
         add(&reader, "query", query);
     for (size_t i = 0; i < config->source_count; i++)

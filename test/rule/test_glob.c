@@ -272,7 +272,7 @@ static size_t count_matches(char (*texts)[12], size_t text_count, size_t copies,
     for (size_t i = 0; i < text_count; i++)
         for (size_t copy = 0; copy < copies; copy++, count++) {
             char text[16];
-            snprintf(text, sizeof text, "%s%s", texts[i], copy == 0 ? "" : "q");
+            snprintf(text, sizeof text, "%.11s%s", texts[i], copy == 0 ? "" : "q");
             patterns[count] =
                 (struct trie_pattern){ tokens[count],
                                        (uint32_t)glob_compile(slice_of(text), GLOB_TEXT, tokens[count]), 0 };
