@@ -812,7 +812,7 @@ static void survives_each_failed_allocation(void **state)
     size_t size, needed = 0;
     FILE *out = open_memstream(&text, &size);
     fprintf(out, "weir: 1\nlimits:\n");
-    for (unsigned i = 0; i < 600; i++)
+    for (unsigned i = 0; i < 120; i++)
         fprintf(out, "- { name: l%u, when: { path: /p%u }, key: [tenant], rate: 5/s, burst: 1 }\n", i, i);
     assert_int_equal(fclose(out), 0);
     for (size_t allowed = 0; needed == 0; allowed++) {
