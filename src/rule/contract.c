@@ -33,6 +33,8 @@ static struct weir_contract *contract_new(const struct weir_allocator *allocator
     contract->attributes.slots = slots;
     contract->attributes.buckets = buckets;
     contract->grouping = GROUPING_DEFAULT;
+    (void)attribute_claim(&contract->attributes,
+                          SLICE("path")); /* the first: a bad escape is refused whoever reads it */
     return contract;
 }
 

@@ -548,6 +548,19 @@ static void says_what_is_wrong_with_a_request(void **state)
     weir_contract_free(contract);
 }
 
+static void a_bad_escape_is_refused_whoever_reads_the_path(void **state)
+{
+    (void)state;
+    struct weir_contract *contract =
+        load("weir: 1\nlimits:\n  - { name: a, key: [tenant], rate: 1/s, burst: 1 }\n");
+    struct weir_decision decision;
+    struct weir_attribute bad[] = { { "tenant", "acme", 0 }, { "path", "/%zz", 0 } };
+    assert_int_equal(weir_contract_admit(contract, bad, 2, 0, &decision), WEIR_ERR_ATTRIBUTE);
+    assert_int_equal(weir_contract_admit(contract, bad, 1, 0, &decision), 0);
+    assert_int_equal(decision.outcome, WEIR_ALLOW);
+    weir_contract_free(contract);
+}
+
 static void thirty_two_attributes(void **state)
 {
     (void)state;
@@ -640,6 +653,7 @@ int main(void)
         cmocka_unit_test(other_spellings_meet_the_same_budget),
         cmocka_unit_test(networks_see_the_whole_address),
         cmocka_unit_test(says_what_is_wrong_with_a_request),
+        cmocka_unit_test(a_bad_escape_is_refused_whoever_reads_the_path),
         cmocka_unit_test(thirty_two_attributes),
         cmocka_unit_test(sixty_four_limits),
         cmocka_unit_test(deciding_allocates_nothing),
