@@ -103,6 +103,11 @@ bool stream_send(struct stream *stream, const void *bytes, size_t len)
     return true;
 }
 
+size_t stream_queued(const struct stream *stream)
+{
+    return uv_stream_get_write_queue_size(&stream->uv.stream);
+}
+
 void stream_pause(struct stream *stream)
 {
     if (stream->is_reading && !stream->is_closing)

@@ -52,6 +52,9 @@ int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
 /* Send bytes, which are borrowed during the call. False when the connection is broken or memory is out. */
 bool stream_send(struct stream *stream, const void *bytes, size_t len);
 
+/* Bytes that wait to leave, as the socket takes them: falls while a slow peer reads. */
+size_t stream_queued(const struct stream *stream);
+
 /* Stop and go on reading: back-pressure. Both may be repeated. */
 void stream_pause(struct stream *stream);
 void stream_resume(struct stream *stream);

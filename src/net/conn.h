@@ -91,15 +91,17 @@ struct conn {
     /* Output. */
     struct turn *first, *last;
     unsigned turn_count;
-    size_t asks_pending; /* started and not done */
-    bool owes_continue;  /* 100 Continue, once the line is empty */
-    bool is_active;      /* between conn_enter() and conn_leave() */
-    bool is_dirty;       /* in the worker's list of lines to look at */
-    bool has_ended;      /* the peer sends no more */
-    bool has_finished;   /* we said that we send no more */
-    bool is_gone;        /* closing: answers that still come are dropped */
-    bool is_closed;      /* the stream is gone; the rest waits for asks_pending */
-    uint64_t since;      /* the worker's second in which it began to wait for what it waits for */
+    size_t asks_pending;   /* started and not done */
+    bool owes_continue;    /* 100 Continue, once the line is empty */
+    bool is_active;        /* between conn_enter() and conn_leave() */
+    bool is_dirty;         /* in the worker's list of lines to look at */
+    bool has_ended;        /* the peer sends no more */
+    bool has_finished;     /* we said that we send no more */
+    bool is_gone;          /* closing: answers that still come are dropped */
+    bool is_closed;        /* the stream is gone; the rest waits for asks_pending */
+    size_t unsent_counted; /* of stream.unsent, in the worker's sum */
+    size_t queued_seen;    /* stream_queued() at the last look at its times */
+    uint64_t since;        /* the worker's second in which it began to wait for what it waits for */
     struct conn *next_dirty;
 };
 

@@ -65,6 +65,7 @@ static void conn_free(struct conn *conn)
         }
     }
     worker->kept -= conn->in_cap;
+    worker->unsent -= conn->unsent_counted;
     free(conn->in);
     free(conn);
     worker_forget(worker);
@@ -479,6 +480,11 @@ static unsigned patience(const struct conn *conn)
 void conn_check_time(struct conn *conn)
 {
     unsigned seconds = patience(conn);
+    size_t queued = stream_queued(&conn->stream);
+    if (queued != conn->queued_seen) { /* the peer reads, if slowly */
+        conn->queued_seen = queued;
+        conn->since = conn->worker->second;
+    }
     if (conn->is_gone || seconds == 0 || conn->worker->second - conn->since <= seconds)
         return;
     bool is_partial = conn->first == NULL && conn->stream.unsent == 0 && conn->phase != PHASE_LINGER

@@ -61,11 +61,35 @@ void line_clear(struct conn *conn)
 
 /* ---- Sending --------------------------------------------------------------------------------------------- */
 
+/* Bring the worker's sum up to date. */
+static void count_unsent(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    worker->unsent += conn->stream.unsent - conn->unsent_counted;
+    conn->unsent_counted = conn->stream.unsent;
+}
+
+static void send_bytes(struct conn *conn, const char *at, size_t len)
+{
+    if (conn->is_gone)
+        return;
+    bool is_sent = stream_send(&conn->stream, at, len);
+    count_unsent(conn);
+    if (conn->worker->unsent > WORKER_UNSENT_MAX && conn->unsent_counted > 0) {
+        log_event(LOG_WARN, "output_full", "bytes=%zu", conn->worker->unsent);
+        is_sent = false;
+    }
+    if (!is_sent)
+        conn_break(conn);
+}
+
 void line_flush(struct conn *conn)
 {
     struct text *out = &conn->worker->out;
-    if (out->len > 0 && !conn->is_gone && !stream_send(&conn->stream, out->at, out->len))
-        conn_break(conn);
+    if (out->len > 0)
+        send_bytes(conn, out->at, out->len);
+    else
+        count_unsent(conn);
     out->len = 0;
 }
 
@@ -92,8 +116,7 @@ static void write_bytes(struct conn *conn, const char *at, size_t len)
         return;
     }
     line_flush(conn);
-    if (!conn->is_gone && !stream_send(&conn->stream, at, len))
-        conn_break(conn);
+    send_bytes(conn, at, len);
 }
 
 static const enum answer_door answer_doors[DOOR_COUNT] = {

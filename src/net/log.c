@@ -63,7 +63,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 static bool is_plain(const char *value)
 {
     for (const char *at = value; *at != '\0'; at++)
-        if (*at <= ' ' || *at == '"' || *at == '=' || *at == '\\' || *at == 127)
+        if ((unsigned char)*at <= ' ' || *at == '"' || *at == '=' || *at == '\\' || *at == 127)
             return false;
     return value[0] != '\0';
 }

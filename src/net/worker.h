@@ -29,6 +29,9 @@
 /* Bytes of incomplete requests of all connections of a worker. */
 #define WORKER_KEPT_MAX ((size_t)64 << 20)
 
+/* Bytes of replies that slow readers of a worker let wait; beyond it the connection that adds to them is closed. */
+#define WORKER_UNSENT_MAX ((size_t)128 << 20)
+
 /* Asks that may be under way at once on a worker, 4 KiB each. */
 #define WORKER_ASKS_MAX 16384
 
@@ -85,6 +88,7 @@ struct worker {
     weir_ns now;
     uint64_t decided; /* decisions since `now` was read */
     size_t kept;      /* bytes of all conn->in */
+    size_t unsent;    /* bytes of replies that wait */
     size_t asks_out;
 
     struct ask *spare_asks;
