@@ -75,8 +75,11 @@ extern "C" {
 /* Longest name of a limit in bytes, without the final zero. */
 #define WEIR_NAME_MAX 63
 
-/* Most limits of one limiter: a cell names its limit with 15 bits, and 0 means empty. */
-#define WEIR_LIMITS_MAX 32767
+/*
+ * Most shapes of one limiter at once: a cell names its shape with 15 bits; 0 means empty, and one number is the
+ * store's own. A limit is one shape, and one more for each different size among its overrides.
+ */
+#define WEIR_LIMITS_MAX 32766
 
 /* Most requests that a sliding log counts, one stamp each. */
 #define WEIR_LOG_MAX 65536
@@ -94,7 +97,7 @@ extern "C" {
     X(ASKS, -7, "a request may meet at most WEIR_ASKS_MAX limits: narrow their `when`") \
     X(NAME, -8, "a limit's name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and starts with a letter or digit") \
     X(DUPLICATE, -9, "another limit has this name") \
-    X(LIMITS, -10, "more than 32767 limits in one limiter") \
+    X(LIMITS, -10, "more than 32766 limits and different override sizes in one limiter") \
     X(ALGORITHM, -11, "there is no such algorithm") \
     X(PERIOD, -12, "the period must be 1 ns to 10 years") \
     X(RATE, -13, "the rate is too fast to be represented: at most 10^9 per second is always possible") \
@@ -110,7 +113,14 @@ extern "C" {
     X(FILE, -22, "the file cannot be read") \
     X(CONTRACT, -23, "the contract has errors: see the diagnostics") \
     X(ATTRIBUTE, -24, "an attribute's name or value is not allowed: see the message") \
-    X(COST, -25, "the cost is not an integer from 0 to 2^63 - 1")
+    X(COST, -25, "the cost is not an integer from 0 to 2^63 - 1") \
+    X(CHANGED, -26, "a newer set of limits is in force: decide again under it") \
+    X(BUSY, -27, "a change is not finished: call weir_quiesce() first") \
+    X(RESERVATION, -28, "the reservation is not one of this limiter's, is damaged or has expired") \
+    X(FULL, -29, \
+      "there is no room to remember that the reservation was settled: nothing was changed, try again") \
+    X(DEBT, -30, "only a bucket can be overdrawn") \
+    X(OVERRIDE, -31, "this key has an override already")
 
 enum weir_error {
 #define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
@@ -158,6 +168,21 @@ enum weir_when_full {
     WEIR_FULL_COUNT
 };
 
+/* Whether a request that is denied consumes all the same. */
+enum weir_refusal {
+    WEIR_REFUSAL_FREE,
+    WEIR_REFUSAL_CHARGED, /* yes, up to one more capacity: who hammers stays out until it slows down below the rate.
+                             A cost above the capacity is never charged, nor is a denial by another limit */
+    WEIR_REFUSAL_COUNT
+};
+
+/* What a key that nobody remembers had left when the limiter started. */
+enum weir_state_lost {
+    WEIR_LOST_FULL,  /* everything: up to one capacity more per key and restart */
+    WEIR_LOST_EMPTY, /* nothing: nothing more passes through a restart, and new keys begin slowly after one */
+    WEIR_LOST_COUNT
+};
+
 /* `count` per `period` ns. */
 struct weir_quota {
     uint64_t count;
@@ -176,7 +201,24 @@ struct weir_limit {
     enum weir_calendar calendar; /* with WEIR_ALIGN_CALENDAR: the length of a window */
     const char *zone; /* with WEIR_ALIGN_CALENDAR: NULL is UTC; else a name such as "Europe/Berlin" */
     enum weir_when_full when_full;
+    uint64_t debt; /* buckets only: tokens by which a settlement may overdraw a full bucket's worth */
+    enum weir_refusal refused;
+    enum weir_state_lost state_lost;
+    weir_ns
+        retries_free_within; /* an ask with the same key and retry id within this time is not charged again; 0: it is */
+    const char *key_form; /* NULL, or what this limit's keys are made of ("tenant,path"): a change of it starts
+                                    the limit afresh, as a change of name, algorithm or align does. Borrowed */
 };
+
+/* Another size for one key of a limit. */
+struct weir_size {
+    struct weir_quota rate;
+    uint64_t burst, debt;
+    bool is_unlimited; /* never counted; the rest is not read */
+};
+
+/* A capacity, or a number left, that has no bound. */
+#define WEIR_UNLIMITED UINT64_MAX
 
 /* Names a limit of one limiter: 0, 1, 2, ... in the order they were added. */
 typedef int32_t weir_limit_id;
@@ -274,6 +316,77 @@ WEIR_API WEIR_MUST_USE int weir_limit_add(struct weir *weir, const struct weir_l
 WEIR_API weir_limit_id weir_limit_find(const struct weir *weir, const char *name);
 WEIR_API const char *weir_limit_name(const struct weir *weir, weir_limit_id limit);
 
+/*
+ * Give one key of a limit another size. A lookup costs one probe, however many overrides there are; each different size
+ * takes a shape of its own. Borrowed during the call. Must not run at the same time as any other call.
+ * Returns 0, or WEIR_ERR_LIMIT, _KEY, _OVERRIDE, _LIMITS, _MEMORY, or what weir_limit_add() says of the size.
+ */
+WEIR_API WEIR_MUST_USE int weir_override_add(struct weir *weir, weir_limit_id limit, const void *key,
+                                             size_t len, const struct weir_size *size);
+
+/* ---- Changing limits while they are in use ----------------------------------------------------------------- */
+
+/*
+ * The limits of a limiter are one immutable set. To change them, build a whole new set beside it and put it in force
+ * in one step:
+ *
+ *     struct weir_change *change;
+ *     weir_change_new(&change, weir);
+ *     weir_change_limit(change, &limit, &id);             // ids are those of the new set: 0, 1, 2, ...
+ *     weir_change_override(change, id, key, len, &size);
+ *     weir_change_commit(change, weir_now(), &set, NULL); // or weir_change_free(change): nothing happened
+ *     ...
+ *     weir_quiesce(weir, weir_now());                     // when no call that began before the commit still runs
+ *
+ * A limit keeps its counters when its name, algorithm, align and key_form stay: what was used stays used, and a changed
+ * rate or burst applies to live keys at once, from the instant of the commit. Raising a burst by five makes five
+ * available; no change grants a fresh burst, whatever the ratio of the rates (P14). Within that instant's calls a
+ * thread decides under one whole set, the old or the new.
+ *
+ * Threads: one change at a time; deciding goes on meanwhile on any number of threads. weir_quiesce() runs when no call
+ * that could know the old set is running, and frees it: ids, sets and names of the old set end there.
+ */
+struct weir_set;
+struct weir_change;
+
+/* What became of a limit of the new set. */
+enum weir_change_kind {
+    WEIR_CHANGE_KEPT,      /* nothing changed */
+    WEIR_CHANGE_RESIZED,   /* rate, burst, overrides or a policy changed: counters go on */
+    WEIR_CHANGE_NEW,       /* the name is new */
+    WEIR_CHANGE_RESTARTED, /* algorithm, align or key_form changed: every key starts afresh */
+    WEIR_CHANGE_KIND_COUNT
+};
+
+/* Make an empty set beside the one in force. Returns 0, WEIR_ERR_BUSY (the last change was not quiesced), _MEMORY. */
+WEIR_API WEIR_MUST_USE int weir_change_new(struct weir_change **out, struct weir *weir);
+WEIR_API void weir_change_free(struct weir_change *change);
+
+/* As weir_limit_add() and weir_override_add(), into the new set. */
+WEIR_API WEIR_MUST_USE int weir_change_limit(struct weir_change *change, const struct weir_limit *limit,
+                                             weir_limit_id *out);
+WEIR_API WEIR_MUST_USE int weir_change_override(struct weir_change *change, weir_limit_id limit,
+                                                const void *key, size_t len, const struct weir_size *size);
+
+/*
+ * Put the new set in force at `now`; the change is freed.
+ *
+ *   out    the set; may be NULL.
+ *   kinds  NULL, or one per limit of the new set.
+ *
+ * Returns 0, or WEIR_ERR_LIMITS (too few free shape numbers beside the old set), WEIR_ERR_LOG_MEMORY, WEIR_ERR_MEMORY;
+ * then the old set stays in force and the change is freed.
+ */
+WEIR_API WEIR_MUST_USE int weir_change_commit(struct weir_change *change, weir_ns now,
+                                              const struct weir_set **out, enum weir_change_kind *kinds);
+
+/* Finish the last change: convert what is still counted under the old set, forget removed limits, free the old set.
+   Cost: one walk of the table, milliseconds for a million cells. Without a change: nothing. */
+WEIR_API void weir_quiesce(struct weir *weir, weir_ns now);
+
+/* The set in force. */
+WEIR_API const struct weir_set *weir_set_current(const struct weir *weir);
+
 /* ---- Deciding ------------------------------------------------------------------------------------------ */
 
 /*
@@ -316,6 +429,10 @@ struct weir_ask {
     const void *key; /* borrowed during the call */
     size_t key_len;
     uint64_t cost;
+    const void
+        *retry_id;       /* NULL, or what makes a retry the same request, for limits with retries_free_within */
+    size_t retry_id_len; /* at most WEIR_KEY_MAX */
+    bool is_estimate;    /* weir_reserve: this cost is settled later; when no ask says so, all are */
 };
 
 /*
@@ -338,6 +455,16 @@ WEIR_API WEIR_MUST_USE int weir_admit_peek(struct weir *weir, const struct weir_
                                            weir_ns now, struct weir_decision *each, struct weir_decision *out);
 
 /*
+ * The same under one set, for callers who prepared their asks for it: ids are the set's. WEIR_ERR_CHANGED when a newer set
+ * is in force and one of the keys was already counted under it: nothing was charged, prepare again.
+ */
+WEIR_API WEIR_MUST_USE int weir_set_admit(const struct weir_set *set, const struct weir_ask *asks, size_t count,
+                                          weir_ns now, struct weir_decision *each, struct weir_decision *out);
+WEIR_API WEIR_MUST_USE int weir_set_admit_peek(const struct weir_set *set, const struct weir_ask *asks,
+                                               size_t count, weir_ns now, struct weir_decision *each,
+                                               struct weir_decision *out);
+
+/*
  * Decide many requests, each on its own as weir_check() would, in order. Hashes first and touches memory
  * early, so that a batch over a large table waits for its cache misses together.
  *
@@ -345,6 +472,63 @@ WEIR_API WEIR_MUST_USE int weir_admit_peek(struct weir *weir, const struct weir_
  */
 WEIR_API WEIR_MUST_USE int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t count,
                                             weir_ns now, struct weir_decision *out);
+
+/* ---- Costs that are known only afterwards -------------------------------------------------------------------- */
+
+/*
+ * Reserve an estimate, do the work, settle what it cost. A reservation is a value: it needs no table, carries its own
+ * proof of origin, expires, and settling it twice changes nothing the second time.
+ *
+ * What comes back is restored in full, as if it had not been taken, up to a full bucket; so within an interval the
+ * limit's bound grows by what was returned in it (P11). In windows only what was taken in the same window comes back.
+ * What was too little is charged without asking, up to limit.debt beyond the capacity; the rest is dropped and told.
+ */
+#define WEIR_RESERVATION_MAX 2048
+
+struct weir_reservation {
+    size_t len;
+    unsigned char bytes[WEIR_RESERVATION_MAX]; /* plain bytes, to be kept or sent as they are */
+};
+
+/* What a settlement did, in tokens, over all limits that were settled: the largest of each. */
+struct weir_settlement {
+    uint64_t charged; /* beyond the estimate */
+    uint64_t returned;
+    uint64_t dropped;    /* beyond the debt: charged to nobody */
+    uint64_t remaining;  /* of the limit that has least left now */
+    weir_limit_id limit; /* that one, in the set in force; WEIR_NO_LIMIT when none was settled */
+    bool is_repeated;    /* was settled or cancelled before: nothing changed */
+};
+
+/*
+ * weir_admit(), and where it is allowed a reservation that expires at now + hold.
+ *   ticket  written when 0 is returned and out->outcome is WEIR_ALLOW (or WEIR_DUPLICATE); else its len is 0.
+ */
+WEIR_API WEIR_MUST_USE int weir_reserve(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                        weir_ns now, weir_ns hold, struct weir_decision *each,
+                                        struct weir_decision *out, struct weir_reservation *ticket);
+WEIR_API WEIR_MUST_USE int weir_set_reserve(const struct weir_set *set, const struct weir_ask *asks,
+                                            size_t count, weir_ns now, weir_ns hold, struct weir_decision *each,
+                                            struct weir_decision *out, struct weir_reservation *ticket);
+
+/* It cost `cost` in the end. Returns 0, WEIR_ERR_RESERVATION, WEIR_ERR_FULL, WEIR_ERR_COST. Threads: any. */
+WEIR_API WEIR_MUST_USE int weir_settle(struct weir *weir, const void *ticket, size_t len, uint64_t cost,
+                                       weir_ns now, struct weir_settlement *out);
+
+/* It did not happen: everything comes back, also what was charged to limits that are not settled. */
+WEIR_API WEIR_MUST_USE int weir_cancel(struct weir *weir, const void *ticket, size_t len, weir_ns now,
+                                       struct weir_settlement *out);
+
+/* Give `cost` back to each ask's key, never above its capacity. */
+WEIR_API WEIR_MUST_USE int weir_refund(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                       weir_ns now, struct weir_settlement *out);
+WEIR_API WEIR_MUST_USE int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks,
+                                           size_t count, weir_ns now, struct weir_settlement *out);
+
+/* Forget what one key has used: it is whole again. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY. */
+WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, const void *key, size_t len);
+WEIR_API WEIR_MUST_USE int weir_set_reset(const struct weir_set *set, weir_limit_id limit, const void *key,
+                                          size_t len);
 
 /* ---- Clocks -------------------------------------------------------------------------------------------- */
 

@@ -133,6 +133,10 @@ __extension__ typedef unsigned __int128 weir_u128_;
  */
 static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst);
 
+/* The same for a bucket that may be overdrawn: its level can reach burst + overdraft tokens. */
+static inline bool weir_rate_init_overdraft(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst,
+                                            uint64_t overdraft);
+
 /* ---- A bucket ------------------------------------------------------------------------------------------- */
 
 /* The instant, in ticks of the rate, at which the bucket is full. The origin, or any past instant, is full. */
@@ -226,8 +230,7 @@ static inline enum weir_outcome weir_rate_decide(const weir_rate *rate, uint64_t
     (WEIR_TIME_CAP_(n, p) < WEIR_LEVEL_CAP_(burst) ? WEIR_TIME_CAP_(n, p) : WEIR_LEVEL_CAP_(burst))
 #define WEIR_IS_EXACT_(n, p, burst) (WEIR_P_(n, p) <= WEIR_CAP_(n, p, burst))
 #define WEIR_FITS_(n, p, burst) \
-    ((p) > 0 && (p) <= WEIR_HORIZON && WEIR_LEVEL_CAP_(burst) >= 1 \
-     && ((n) == 0 || WEIR_CAP_(n, p, burst) >= 1))
+    ((p) > 0 && (p) <= WEIR_HORIZON && WEIR_LEVEL_CAP_(burst) >= 1 && ((n) == 0 || WEIR_CAP_(n, p, burst) >= 1))
 #define WEIR_TICKS_(n, p, burst) \
     ((n) == 0                      ? 1 \
      : WEIR_IS_EXACT_(n, p, burst) ? WEIR_P_(n, p) \
@@ -245,7 +248,14 @@ static inline uint64_t weir_gcd_(uint64_t x, uint64_t y)
 
 static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst)
 {
-    if (period == 0 || period > WEIR_HORIZON || burst >= WEIR_WORD_LIMIT_)
+    return weir_rate_init_overdraft(rate, count, period, burst, 0);
+}
+
+static inline bool weir_rate_init_overdraft(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst,
+                                            uint64_t overdraft)
+{
+    if (period == 0 || period > WEIR_HORIZON || burst >= WEIR_WORD_LIMIT_
+        || overdraft >= WEIR_WORD_LIMIT_ - burst)
         return false;
     if (count == 0) {
         weir_rate still = { burst, 1, 0, 1, 0, 0 };
@@ -257,7 +267,8 @@ static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns perio
     uint64_t n = count / divisor;
     uint64_t p = period / divisor;
     weir_u128_ time_cap = ((weir_u128_)p << WEIR_WORD_BITS) / ((weir_u128_)n * WEIR_HORIZON);
-    uint64_t level_cap = (WEIR_WORD_LIMIT_ - 1) / (burst == 0 ? 1 : burst);
+    uint64_t level = burst + overdraft;
+    uint64_t level_cap = (WEIR_WORD_LIMIT_ - 1) / (level == 0 ? 1 : level);
     uint64_t cap = time_cap < level_cap ? (uint64_t)time_cap : level_cap;
 
     if (cap < 1)

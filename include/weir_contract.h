@@ -18,8 +18,10 @@
  * it is counted under, and has them decided all-or-nothing by a limiter of weir.h, which it owns. The language is
  * described in weir-contract(5).
  *
- * Threads: weir_contract_decide, _admit, _validate and _identify may run on any number of threads at once; loading
- * and freeing need the caller's exclusion. A contract never changes after it was loaded.
+ * Threads: weir_contract_decide, _admit, _reserve, _refund, _validate and _identify may run on any number of threads at
+ * once, also beside one weir_contract_reload(); loading and freeing need the caller's exclusion. What is loaded is
+ * immutable; a reload puts another whole in its place, and what a call returned pointers into lives until
+ * weir_contract_quiesce().
  *
  * Link with -lweir-contract -lweir. Needs libyaml. Also compiles as C++.
  */
@@ -76,7 +78,8 @@ struct weir_contract_options {
     int64_t wall_offset;   /* as weir_options.wall_offset; 0 with origin 0: weir_wall_offset() */
     bool has_wall_offset;  /* wall_offset is meant even if it is 0 (virtual time) */
     const uint8_t *secret; /* as weir_options.secret */
-    const struct weir_allocator *allocator;
+    const struct weir_allocator
+        *allocator; /* of the limiter, the contract and its diagnostics; NULL: the C library's */
 };
 
 /*
@@ -95,6 +98,27 @@ WEIR_API WEIR_MUST_USE int weir_contract_parse(struct weir_contract **out, const
                                                const char *name, const struct weir_contract_options *options,
                                                struct weir_diagnostics **diagnostics);
 WEIR_API void weir_contract_free(struct weir_contract *contract);
+
+/* ---- Changing a contract in force ------------------------------------------------------------------------- */
+
+/* What a reload did, for the log: counts of limits. */
+struct weir_reload {
+    size_t kept, resized, added, restarted, removed;
+};
+
+/*
+ * Read the contract anew and put it in force at `now`, whole or not at all: on an error the old one stays. Counters go
+ * on as weir_change_commit() says. `server`, `memory` and the allocator are not read again; a difference there is a
+ * warning.
+ *
+ * Returns 0, or as weir_contract_parse(), and WEIR_ERR_BUSY when the last reload was not quiesced.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_reload(struct weir_contract *contract, const char *text, size_t len,
+                                                const char *name, weir_ns now, struct weir_reload *out,
+                                                struct weir_diagnostics **diagnostics);
+
+/* As weir_quiesce(): when no call that began before the reload still runs, and no answer of before is still used. */
+WEIR_API void weir_contract_quiesce(struct weir_contract *contract, weir_ns now);
 
 /* ---- Deciding -------------------------------------------------------------------------------------------- */
 
@@ -117,9 +141,15 @@ struct weir_request {
 /* The whole answer: the binding decision, and each limit that the request met, in contract order. */
 struct weir_answer {
     struct weir_decision decision;
+    const struct weir_contract_limit
+        *limits; /* what the limit ids here index: valid until weir_contract_quiesce() */
     size_t count;
+    uint64_t
+        watched; /* bit i: each[i] is of a limit that does not enforce here (shadow, N%): it says what would have been,
+                         and took no part in `decision` */
     struct weir_decision each[WEIR_ASKS_MAX];
 };
+/* WEIR_ASKS_MAX <= 64: `watched` has a bit for each. */
 
 /*
  * Decide one request. A request that meets no limit is allowed, with decision.limit WEIR_NO_LIMIT.
@@ -144,6 +174,26 @@ struct weir_fault {
 };
 WEIR_API WEIR_MUST_USE int weir_contract_validate(const struct weir_contract *contract,
                                                   const struct weir_request *request, struct weir_fault *out);
+
+/*
+ * Decide, and where it is allowed reserve: the cost is an estimate, to be settled with weir_settle() or given back with
+ * weir_cancel() on weir_contract_limiter(). A settlement changes only limits with `cost: { from }` or, where none
+ * matched, those without `cost`. The reservation expires `hold` ns from now.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_reserve(const struct weir_contract *contract,
+                                                 const struct weir_request *request, weir_ns now, weir_ns hold,
+                                                 struct weir_answer *out, struct weir_reservation *ticket);
+
+/* Give request->cost back to every limit that the request meets and that a settlement would change. */
+WEIR_API WEIR_MUST_USE int weir_contract_refund(const struct weir_contract *contract,
+                                                const struct weir_request *request, weir_ns now,
+                                                struct weir_settlement *out);
+
+/* Forget what one key of one limit has used. `key` names the limit's key attributes, all of them. Returns 0,
+   WEIR_ERR_LIMIT, or WEIR_ERR_ATTRIBUTE and *fault says what does not fit. */
+WEIR_API WEIR_MUST_USE int weir_contract_reset(const struct weir_contract *contract, const char *limit,
+                                               const struct weir_attribute *key, size_t count,
+                                               struct weir_fault *fault);
 
 /* The limiter that counts for this contract: its limit ids are the contract's, in contract order. */
 WEIR_API struct weir *weir_contract_limiter(const struct weir_contract *contract);
@@ -202,7 +252,10 @@ WEIR_API void weir_answer_refused(weir_ns now, struct weir_answer *out);
 /* A name for this text of the contract: 16 hex digits of its SHA-256. */
 WEIR_API const char *weir_contract_version(const struct weir_contract *contract);
 
-/* One limit as loaded. Strings live as long as the contract. */
+/* How hard a limit is enforced. */
+enum weir_enforce { WEIR_ENFORCE_ALWAYS, WEIR_ENFORCE_SHADOW, WEIR_ENFORCE_OFF, WEIR_ENFORCE_SHARE };
+
+/* One limit as loaded. Strings live as long as the contract is in force. */
 struct weir_contract_limit {
     const char *name;
     const char *about; /* NULL when the contract says nothing */
@@ -211,6 +264,11 @@ struct weir_contract_limit {
     uint64_t capacity; /* burst, or the count of a window */
     weir_ns window;    /* RateLimit-Policy's w: the window, or the time from empty to full, in ns rounded up;
                           WEIR_NO_TIME when nothing refills */
+    enum weir_enforce enforce;
+    unsigned enforce_percent; /* of keys, with WEIR_ENFORCE_SHARE */
+    /* Of `reply`: how a refusal by this limit looks; 0 and NULL: the usual. */
+    unsigned reply_status;
+    const char *reply_title, *reply_detail;
 };
 WEIR_API size_t weir_contract_limit_count(const struct weir_contract *contract);
 WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract,
@@ -246,6 +304,27 @@ struct weir_explain_options {
 };
 WEIR_API WEIR_MUST_USE int weir_contract_explain(const struct weir_contract *contract,
                                                  const struct weir_explain_options *options, FILE *out);
+
+/* ---- Reviewing and importing ------------------------------------------------------------------------------- */
+
+/*
+ * What is legal and probably wrong, as warnings with reasons. `replicas` as in weir_explain_options. Returns 0 and
+ * *diagnostics (NULL: nothing found), or WEIR_ERR_MEMORY.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_lint(const struct weir_contract *contract, unsigned replicas,
+                                              struct weir_diagnostics **diagnostics);
+
+enum weir_foreign {
+    WEIR_FOREIGN_RATELIMIT, /* envoyproxy/ratelimit: a YAML file, or a folder of them */
+    WEIR_FOREIGN_NGINX,     /* limit_req_zone, limit_req, limit_conn of an nginx configuration */
+};
+
+/*
+ * Write the contract that admits what the foreign files at `path` admit, to `out`; a comment says where it differs.
+ * Returns 0, WEIR_ERR_FILE, or WEIR_ERR_CONTRACT where it cannot be said (diagnostics), and then nothing was written.
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_import(enum weir_foreign kind, const char *path, FILE *out,
+                                                struct weir_diagnostics **diagnostics);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,14 @@ struct shape {
     enum weir_align align;
     enum weir_when_full when_full;
     weir_limit_id limit;
-    uint16_t number;   /* 1 .. 32767, its name in the tag word of a cell */
+    uint16_t number;       /* 1 .. WEIR_LIMITS_MAX, its name in the tag word of a cell */
+    uint32_t lineage;      /* of the limit, the same through every change that keeps its counters */
+    uint32_t generation;   /* of the set it came into force with */
+    weir_ns since;         /* when that was: decisions under it are made no earlier (algorithms 1.17) */
+    uint64_t debt;         /* buckets: what a charge may overdraw */
+    bool charges_refusals; /* a denied cost is charged too, up to one capacity more */
+    bool starts_empty;     /* a key that is absent had nothing left at `lost_at` */
+    weir_ns lost_at;
     uint64_t capacity; /* burst, or the count of one window */
     union {
         weir_rate rate;            /* token and leaky bucket */
@@ -90,6 +97,35 @@ struct report shape_report(const struct shape *shape, const struct step *step, u
 
 /* Whether the word says nothing any more, with SHAPE_GRACE_NS to spare, so that its cell may be forgotten. Not for logs. */
 bool shape_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
+
+/* The word of a key that nobody remembers: 0, or for a shape that starts empty what a spent key had at lost_at. Logs: 0. */
+uint64_t shape_absent(const struct shape *shape);
+
+/* What an unconditional change did, in tokens. */
+struct settled {
+    uint64_t word;
+    uint64_t done;    /* charged, or given back */
+    uint64_t dropped; /* of a charge: did not fit under the debt */
+};
+
+/*
+ * Charge without asking: a settlement above its estimate. A bucket may go `debt` beyond its capacity, a window as far as its
+ * count has room (its capacity; a refusal's charge: twice that). Never lowers the word, also with a stale stamp (P13).
+ */
+struct settled shape_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
+
+/*
+ * Give back `amount` that was charged at `charged_at`, in full: the key has amount more, never more than its capacity (P11).
+ * Windows: only in the window it was charged to (a sliding window's counts as the previous one for one window more).
+ */
+struct settled shape_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount);
+
+/*
+ * The word under `next` that means what `word` meant under `old` at next->since: what was used stays used, not cut at the
+ * new capacity (algorithms 1.17). Both of one lineage. Not for logs, whose stamps need no conversion.
+ */
+uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64_t word);
 
 /*
  * Give back `cost` that was charged at stamp `charged_at` (step.at) and seen to be unwanted at `now`: strictly,

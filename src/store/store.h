@@ -38,18 +38,74 @@ void store_free(struct store *store);
    reserves the ring of its overflow cell. 0, or WEIR_ERR_LOG_MEMORY. Not while others decide. */
 int store_shape_add(struct store *store, const struct shape *shape);
 
+/*
+ * The calls that decide. Each returns false, and has written nothing, when the key is already counted under a shape of a
+ * later generation: the caller's set is old. A cell of an earlier generation and the same lineage is converted in the
+ * exchange that charges it; a look converts nothing.
+ */
+
 /* Take `cost` from the key, or answer why not. `now` may be any stamp; beyond the horizon is REFUSED, TIME. */
-void store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+bool store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out);
 
 /* What store_take() would answer; writes nothing. */
-void store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out);
 
-/* Give back what a store_take() that answered `taken` charged (strictly, shape_undo). A key that is gone by now keeps
-   nothing back. */
+/* Give back what a store_take() that answered `taken` charged (strictly, shape_undo). A key that is gone by now, or was
+   converted, keeps nothing back. */
 void store_undo(struct store *store, const struct shape *shape, uint64_t hash, const struct store_answer *taken,
                 weir_ns now, uint64_t cost);
+
+/* shape_charge() on the key's cell, or on its overflow cell when it has none and gets none. *out->word is unused. */
+bool store_charge(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t amount,
+                  struct settled *out);
+
+/* shape_refund() on the key's cell; a key without one gets nothing back, because it is whole. For logs the newest
+   `amount` stamps not later than charged_at go. */
+bool store_refund(struct store *store, const struct shape *shape, uint64_t hash, weir_ns charged_at,
+                  weir_ns now, uint64_t amount, struct settled *out);
+
+/* Forget the key at once: its cell becomes EMPTY. */
+bool store_reset(struct store *store, const struct shape *shape, uint64_t hash);
+
+/* ---- Remembering once ------------------------------------------------------------------------------------------ */
+
+/*
+ * A key of its own kind, in the same table: whether something was done already. Used for retries (was this request
+ * allowed?) and reservations (was this one settled?). Bounded like every key: a forgotten one means "not done".
+ */
+enum store_memory {
+    STORE_NEW,     /* nobody has: the caller holds it, and must call store_recall_end() */
+    STORE_PENDING, /* somebody holds it now */
+    STORE_KNOWN,   /* it was done */
+    STORE_FULL,    /* no room to remember */
+};
+
+/* Hold `hash` until `hold_until`, unless it is held or known at `now`. *nonce names the hold. */
+enum store_memory store_recall_begin(struct store *store, uint64_t hash, weir_ns now, weir_ns hold_until,
+                                     uint32_t *nonce);
+
+/* Done: known until `until`. Not done (until 0): forgotten. A hold that ran out or was taken over changes nothing. */
+void store_recall_end(struct store *store, uint64_t hash, uint32_t nonce, weir_ns now, weir_ns until);
+
+/* Whether it is known at `now`; writes nothing. */
+bool store_recall(struct store *store, uint64_t hash, weir_ns now);
+
+/* ---- Changing shapes --------------------------------------------------------------------------------------------- */
+
+/* Convert one key's cell, if it has one of an earlier generation of this lineage. Only while nobody decides under the
+   old set. */
+void store_convert(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now);
+
+/*
+ * Walk the table once: cells of a number whose successor is given are converted to it, and become EMPTY where `is_gone`
+ * says so. Arrays by number, WEIR_LIMITS_MAX + 1 long. Only while nobody decides under the old set.
+ */
+void store_succeed(struct store *store, const struct shape *const *successor, const bool *is_gone, weir_ns now);
+
+/* Forget a shape: no cell names it any more. Its number may be used again. */
+void store_shape_remove(struct store *store, const struct shape *shape);
 
 /* Bring a key's first candidate group into the cache. */
 void store_prefetch(const struct store *store, uint64_t hash);
