@@ -364,7 +364,7 @@ static __attribute__((noinline)) void take_otherwise(struct store *store, const 
 }
 
 /* Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. */
-void store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+bool store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
     bool charges = cost - 1 < shape->capacity && now <= WEIR_HORIZON; /* cost 0 wraps to the largest */
@@ -377,13 +377,14 @@ void store_take(struct store *store, const struct shape *shape, uint64_t hash, w
             const weir_rate exact = { rate->burst, rate->ticks, rate->per_b, 1, 0, 0 };
             if (__builtin_expect(rate->b == 1, 1) ? take_bucket(&exact, cell, seen, now, cost, out)
                                                   : take_bucket(rate, cell, seen, now, cost, out))
-                return;
+                return true;
         }
     }
     take_otherwise(store, shape, hash, now, cost, out);
+    return true;
 }
 
-void store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
     struct ask ask = ask_of(store, shape, hash, now, cost, out);
@@ -395,6 +396,7 @@ void store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
         (void)charge(&ask, NULL, seen);
     else
         look_only(&ask);
+    return true;
 }
 
 /*
