@@ -288,6 +288,9 @@ struct weir_options {
     int64_t
         wall_offset; /* ns to add to a stamp to get Unix time; with weir_now(): weir_wall_offset(). Read once
                             for windows aligned to the epoch; kept current by weir_wall_offset_set() for calendars */
+    weir_ns
+        lost_at; /* the stamp at which whatever was counted before was lost, usually weir_now(): for limits with
+                            WEIR_LOST_EMPTY */
     struct weir_quota new_keys; /* bound on placing new keys, beyond it `when_full` answers; count 0: none */
     const uint8_t *secret;      /* 16 bytes that key the hash; NULL: drawn from the system. Borrowed */
     const struct weir_allocator *allocator; /* NULL: the C library's. Copied */

@@ -14,7 +14,7 @@ int first_pack(struct shape *shape)
 {
     struct first_window *window = &shape->first;
     unsigned count_bits = 1;
-    while (count_bits < 62 && shape->capacity >> count_bits != 0)
+    while (count_bits < 62 && shape_count_max(shape) >> count_bits != 0)
         count_bits++;
     unsigned start_bits = 63 - count_bits, unit_bits = 0;
     while ((u128)1 << (start_bits + unit_bits) < (u128)2 * WEIR_HORIZON)
@@ -43,6 +43,11 @@ static struct seen first_read(const struct first_window *window, uint64_t word, 
     return (struct seen){ count, start, now > start ? now : start };
 }
 
+static uint64_t first_word(const struct first_window *window, weir_ns start, uint64_t count)
+{
+    return start >> window->unit_bits << window->count_bits | count;
+}
+
 struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
 {
     const struct first_window *window = &shape->first;
@@ -52,10 +57,11 @@ struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, 
         return (struct step){ WEIR_NEVER, word, looked_at };
     if (cost == 0)
         return (struct step){ WEIR_ALLOW, word, looked_at };
-    if (seen.count > shape->capacity - cost)
+    bool passes = seen.count <= shape->capacity - cost;
+    if (!passes && !shape->charges_refusals)
         return (struct step){ WEIR_DENY, word, seen.at };
-    uint64_t next = seen.start >> window->unit_bits << window->count_bits | (seen.count + cost);
-    return (struct step){ WEIR_ALLOW, next, seen.at };
+    uint64_t next = first_word(window, seen.start, shape_count_add(shape, seen.count, cost));
+    return (struct step){ passes ? WEIR_ALLOW : WEIR_DENY, next, seen.at };
 }
 
 struct report first_report(const struct shape *shape, const struct step *step, uint64_t cost)
@@ -80,6 +86,42 @@ uint64_t first_undo(const struct shape *shape, uint64_t word, weir_ns charged_at
     if (charged_at < start || charged_at - start >= window->period)
         return word;
     return word - (cost < count ? cost : count);
+}
+
+struct settled first_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
+{
+    struct seen seen = first_read(&shape->first, word, now);
+    uint64_t room = seen.count < shape->capacity ? shape->capacity - seen.count : 0;
+    uint64_t done = amount < room ? amount : room;
+    uint64_t next = done == 0 ? word : first_word(&shape->first, seen.start, seen.count + done);
+    return (struct settled){ next, done, amount - done };
+}
+
+struct settled first_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount)
+{
+    struct seen seen = first_read(&shape->first, word, now);
+    bool is_same = charged_at >= seen.start && charged_at - seen.start < shape->first.period;
+    uint64_t done = !is_same ? 0 : amount < seen.count ? amount : seen.count;
+    return (struct settled){ word - done, done, 0 };
+}
+
+/* The same period goes on; another one begins at the change, with what was counted. */
+uint64_t first_convert(const struct shape *old, const struct shape *next, uint64_t word)
+{
+    struct seen seen = first_read(&old->first, word, next->since);
+    uint64_t most = (UINT64_C(1) << next->first.count_bits) - 1;
+    weir_ns unit = UINT64_C(1) << next->first.unit_bits;
+    weir_ns start = old->first.period == next->first.period ? seen.start : seen.at;
+    if (seen.count == 0)
+        return 0;
+    return first_word(&next->first, (start + unit - 1) & ~(unit - 1), seen.count < most ? seen.count : most);
+}
+
+uint64_t first_absent(const struct shape *shape)
+{
+    weir_ns unit = UINT64_C(1) << shape->first.unit_bits;
+    return first_word(&shape->first, (shape->lost_at + unit - 1) & ~(unit - 1), shape->capacity);
 }
 
 bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now)

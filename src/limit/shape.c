@@ -7,19 +7,11 @@
 #include "limit/shape.h"
 
 #include "base/civil.h"
+#include "limit/bucket.h"
 #include "limit/calendar.h"
 #include "limit/window.h"
 
 /* ---- Making ------------------------------------------------------------------------------------------------ */
-
-static int bucket_init(struct shape *shape, const struct weir_limit *limit)
-{
-    shape->capacity = limit->burst;
-    if (weir_rate_init(&shape->rate, limit->rate.count, limit->rate.period, limit->burst))
-        return 0;
-    weir_rate alone; /* which of the two is too much: the rate by itself, or both together? */
-    return weir_rate_init(&alone, limit->rate.count, limit->rate.period, 1) ? WEIR_ERR_BURST : WEIR_ERR_RATE;
-}
 
 /* Unix time of the origin within its window, for windows that are multiples of the period since 1970. */
 static weir_ns phase_of(int64_t wall_at_origin, weir_ns period)
@@ -61,10 +53,17 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
         return WEIR_ERR_OPTION;
     if (!is_calendar && (limit->rate.period == 0 || limit->rate.period > WEIR_HORIZON))
         return WEIR_ERR_PERIOD;
+    if (limit->debt > 0 && limit->algorithm > WEIR_LEAKY_BUCKET)
+        return WEIR_ERR_DEBT;
+    if ((unsigned)limit->refused >= WEIR_REFUSAL_COUNT || (unsigned)limit->state_lost >= WEIR_LOST_COUNT)
+        return WEIR_ERR_OPTION;
 
     *shape = (struct shape){ .algorithm = limit->algorithm,
                              .align = limit->align,
                              .when_full = limit->when_full,
+                             .debt = limit->debt,
+                             .charges_refusals = limit->refused == WEIR_REFUSAL_CHARGED,
+                             .starts_empty = limit->state_lost == WEIR_LOST_EMPTY,
                              .capacity = limit->rate.count };
     switch (limit->algorithm) {
     case WEIR_TOKEN_BUCKET:
@@ -109,11 +108,8 @@ static bool is_bucket(const struct shape *shape)
 
 struct step shape_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost)
 {
-    if (is_bucket(shape)) {
-        struct step step = { .at = now };
-        step.outcome = weir_rate_decide(&shape->rate, word, now, cost, &step.word);
-        return step;
-    }
+    if (is_bucket(shape))
+        return bucket_decide(shape, word, now, cost);
     if (now > WEIR_HORIZON)
         return (struct step){ cost > shape->capacity ? WEIR_NEVER : WEIR_REFUSED, word, now };
     if (shape->algorithm == WEIR_SLIDING_WINDOW)
@@ -127,15 +123,6 @@ struct step shape_look(const struct shape *shape, uint64_t word, weir_ns now, ui
 {
     enum weir_outcome outcome = shape_decide(shape, word, now, cost).outcome;
     return (struct step){ outcome, word, shape_decide(shape, word, now, 0).at };
-}
-
-static struct report bucket_report(const struct shape *shape, const struct step *step, uint64_t cost)
-{
-    const weir_rate *rate = &shape->rate;
-    bool charged = step->outcome == WEIR_ALLOW && cost > 0;
-    return (struct report){ weir_rate_remaining(rate, step->word, step->at),
-                            charged ? step->at : weir_rate_retry_at(rate, step->word, step->at, cost),
-                            weir_rate_full_at(rate, step->word, step->at) };
 }
 
 /* A retry or reset beyond the horizon cannot be answered then, so it is not promised now. */
@@ -161,43 +148,73 @@ bool shape_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
 {
     if (now > WEIR_HORIZON)
         return false;
-    if (is_bucket(shape)) {
-        unsigned inexact;
-        return word == 0
-               || (now >= SHAPE_GRACE_NS
-                   && word <= weir_rate_clock(&shape->rate, now - SHAPE_GRACE_NS, &inexact));
-    }
+    if (is_bucket(shape))
+        return bucket_is_dead(shape, word, now);
     if (shape->align == WEIR_ALIGN_FIRST_REQUEST)
         return first_is_dead(shape, word, now);
     return window_is_dead(shape, word, now);
 }
 
-/*
- * The strict refund: the charge moved the bucket's full instant by cost * m ticks; the clock has since moved past
- * some of them, and those are refill that the bucket would have lost had it been full. Only the rest comes back.
- */
-static uint64_t bucket_undo(const weir_rate *rate, uint64_t word, weir_ns charged_at, weir_ns now,
-                            uint64_t cost)
-{
-    unsigned inexact;
-    weir_ns at = now > charged_at ? now : charged_at;
-    uint64_t then = weir_rate_clock(rate, charged_at, &inexact);
-    uint64_t clock = weir_rate_clock(rate, at, &inexact);
-    uint64_t passed = clock + inexact - then;
-    uint64_t charged = cost * rate->ticks;
-    if (word <= clock || passed >= charged)
-        return word;
-    uint64_t used = word - clock, back = charged - passed;
-    return clock + (used > back ? used - back : 0);
-}
-
 uint64_t shape_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now, uint64_t cost)
 {
     if (is_bucket(shape))
-        return bucket_undo(&shape->rate, word, charged_at, now, cost);
+        return bucket_undo(shape, word, charged_at, now, cost);
     if (shape->algorithm == WEIR_SLIDING_WINDOW)
         return sliding_undo(shape, word, charged_at, cost);
     if (shape->align == WEIR_ALIGN_FIRST_REQUEST)
         return first_undo(shape, word, charged_at, cost);
     return fixed_undo(shape, word, charged_at, cost);
+}
+
+/* ---- Settling, converting, starting empty ---------------------------------------------------------------- */
+
+struct settled shape_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
+{
+    if (now > WEIR_HORIZON)
+        return (struct settled){ word, 0, amount };
+    if (is_bucket(shape))
+        return bucket_charge(shape, word, now, amount);
+    if (shape->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_charge(shape, word, now, amount);
+    if (shape->align == WEIR_ALIGN_FIRST_REQUEST)
+        return first_charge(shape, word, now, amount);
+    return fixed_charge(shape, word, now, amount);
+}
+
+struct settled shape_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount)
+{
+    if (now > WEIR_HORIZON || charged_at > WEIR_HORIZON)
+        return (struct settled){ word, 0, 0 };
+    if (is_bucket(shape))
+        return bucket_refund(shape, word, charged_at, now, amount);
+    if (shape->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_refund(shape, word, charged_at, now, amount);
+    if (shape->align == WEIR_ALIGN_FIRST_REQUEST)
+        return first_refund(shape, word, charged_at, now, amount);
+    return fixed_refund(shape, word, charged_at, now, amount);
+}
+
+uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64_t word)
+{
+    if (is_bucket(old))
+        return bucket_convert(old, next, word);
+    if (old->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_convert(old, next, word);
+    if (old->align == WEIR_ALIGN_FIRST_REQUEST)
+        return first_convert(old, next, word);
+    return fixed_convert(old, next, word);
+}
+
+uint64_t shape_absent(const struct shape *shape)
+{
+    if (!shape->starts_empty || shape->algorithm == WEIR_SLIDING_LOG)
+        return 0;
+    if (is_bucket(shape))
+        return bucket_absent(shape);
+    if (shape->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_absent(shape);
+    if (shape->align == WEIR_ALIGN_FIRST_REQUEST)
+        return first_absent(shape);
+    return fixed_absent(shape);
 }

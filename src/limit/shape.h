@@ -54,6 +54,21 @@ struct shape {
     };
 };
 
+/* The largest count a window of the shape keeps: refusals that are charged may fill it twice (algorithms 1.14). */
+static inline uint64_t shape_count_max(const struct shape *shape)
+{
+    if (!shape->charges_refusals)
+        return shape->capacity;
+    return shape->capacity > UINT64_MAX / 2 ? UINT64_MAX : 2 * shape->capacity;
+}
+
+/* count + cost, not above it. */
+static inline uint64_t shape_count_add(const struct shape *shape, uint64_t count, uint64_t cost)
+{
+    uint64_t most = shape_count_max(shape);
+    return count >= most || cost > most - count ? (count > most ? count : most) : count + cost;
+}
+
 /* A decision as the arithmetic sees it. */
 struct step {
     enum weir_outcome outcome; /* ALLOW, DENY, NEVER; REFUSED: the stamp is beyond the horizon */

@@ -32,7 +32,7 @@ int window_pack(struct shape *shape)
     if (index_bits + counts > 63)
         return WEIR_ERR_COUNT;
     window->count_bits = (63 - index_bits) / counts;
-    return shape->capacity <= low_bits(window->count_bits) ? 0 : WEIR_ERR_COUNT;
+    return shape_count_max(shape) <= low_bits(window->count_bits) ? 0 : WEIR_ERR_COUNT;
 }
 
 static struct position locate(const struct window *window, weir_ns now)
@@ -81,9 +81,11 @@ struct step fixed_decide(const struct shape *shape, uint64_t word, weir_ns now, 
         return (struct step){ WEIR_NEVER, word, seen.at };
     if (cost == 0)
         return (struct step){ WEIR_ALLOW, word, seen.at };
-    if (seen.count > shape->capacity - cost)
+    bool passes = seen.count <= shape->capacity - cost;
+    if (!passes && !shape->charges_refusals)
         return (struct step){ WEIR_DENY, word, seen.at };
-    return (struct step){ WEIR_ALLOW, seen.index << shape->window.count_bits | (seen.count + cost), seen.at };
+    uint64_t next = seen.index << shape->window.count_bits | shape_count_add(shape, seen.count, cost);
+    return (struct step){ passes ? WEIR_ALLOW : WEIR_DENY, next, seen.at };
 }
 
 struct report fixed_report(const struct shape *shape, const struct step *step, uint64_t cost)
@@ -135,6 +137,12 @@ static struct sliding sliding_read(const struct window *window, uint64_t word, w
     return seen;
 }
 
+static uint64_t sliding_word(const struct window *window, const struct sliding *seen)
+{
+    unsigned bits = window->count_bits;
+    return seen->index << (2 * bits) | seen->previous << bits | seen->current;
+}
+
 /* The weighted count, times the period. */
 static u128 sliding_level(const struct window *window, const struct sliding *seen)
 {
@@ -149,12 +157,12 @@ struct step sliding_decide(const struct shape *shape, uint64_t word, weir_ns now
         return (struct step){ WEIR_NEVER, word, seen.at };
     if (cost == 0)
         return (struct step){ WEIR_ALLOW, word, seen.at };
-    if (sliding_level(window, &seen) + (u128)cost * window->period > (u128)shape->capacity * window->period)
+    bool passes =
+        sliding_level(window, &seen) + (u128)cost * window->period <= (u128)shape->capacity * window->period;
+    if (!passes && !shape->charges_refusals)
         return (struct step){ WEIR_DENY, word, seen.at };
-
-    unsigned bits = window->count_bits;
-    uint64_t next = seen.index << (2 * bits) | seen.previous << bits | (seen.current + cost);
-    return (struct step){ WEIR_ALLOW, next, seen.at };
+    seen.current = shape_count_add(shape, seen.current, cost);
+    return (struct step){ passes ? WEIR_ALLOW : WEIR_DENY, sliding_word(window, &seen), seen.at };
 }
 
 /* Elapsed ns of a window from which `room` more requests than it counts fit beside `weighted` fading ones. */
@@ -215,6 +223,95 @@ uint64_t sliding_undo(const struct shape *shape, uint64_t word, weir_ns charged_
     if (stored == charged + 1)
         return word - ((cost < previous ? cost : previous) << bits);
     return word;
+}
+
+/* ---- Settling, converting, starting empty ------------------------------------------------------------------ */
+
+/* Of `amount`, what a count below the capacity has room for. */
+static struct settled room_for(const struct shape *shape, uint64_t count, uint64_t amount)
+{
+    uint64_t room = count < shape->capacity ? shape->capacity - count : 0;
+    uint64_t done = amount < room ? amount : room;
+    return (struct settled){ 0, done, amount - done };
+}
+
+struct settled fixed_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
+{
+    struct fixed seen = fixed_read(&shape->window, word, now);
+    struct settled settled = room_for(shape, seen.count, amount);
+    settled.word =
+        settled.done == 0 ? word : seen.index << shape->window.count_bits | (seen.count + settled.done);
+    return settled;
+}
+
+struct settled fixed_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount)
+{
+    unsigned bits = shape->window.count_bits;
+    uint64_t index = word >> bits, count = word & low_bits(bits);
+    if (index != locate(&shape->window, charged_at).index
+        || index != fixed_read(&shape->window, word, now).index)
+        return (struct settled){ word, 0, 0 };
+    uint64_t done = amount < count ? amount : count;
+    return (struct settled){ word - done, done, 0 };
+}
+
+/* The whole count enters the window that contains the change, or the stored one if that begins later. */
+uint64_t fixed_convert(const struct shape *old, const struct shape *next, uint64_t word)
+{
+    struct fixed seen = fixed_read(&old->window, word, next->since);
+    uint64_t most = low_bits(next->window.count_bits);
+    uint64_t index = next->window.calendar != NULL ? seen.index : locate(&next->window, seen.at).index;
+    return seen.count == 0 ? 0 : index << next->window.count_bits | (seen.count < most ? seen.count : most);
+}
+
+uint64_t fixed_absent(const struct shape *shape)
+{
+    return locate(&shape->window, shape->lost_at).index << shape->window.count_bits | shape->capacity;
+}
+
+struct settled sliding_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
+{
+    struct sliding seen = sliding_read(&shape->window, word, now);
+    struct settled settled = room_for(shape, seen.current, amount);
+    seen.current += settled.done;
+    settled.word = settled.done == 0 ? word : sliding_word(&shape->window, &seen);
+    return settled;
+}
+
+struct settled sliding_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                              uint64_t amount)
+{
+    struct sliding seen = sliding_read(&shape->window, word, now);
+    uint64_t charged = locate(&shape->window, charged_at).index;
+    uint64_t *count = charged == seen.index ? &seen.current : charged + 1 == seen.index ? &seen.previous : NULL;
+    if (count == NULL)
+        return (struct settled){ word, 0, 0 };
+    uint64_t done = amount < *count ? amount : *count;
+    *count -= done;
+    return (struct settled){ done == 0 ? word : sliding_word(&shape->window, &seen), done, 0 };
+}
+
+/* The same period keeps both counts; another one takes their sum into the window that contains the change. */
+uint64_t sliding_convert(const struct shape *old, const struct shape *next, uint64_t word)
+{
+    struct sliding seen = sliding_read(&old->window, word, next->since);
+    uint64_t most = low_bits(next->window.count_bits);
+    if (old->window.period != next->window.period) {
+        seen.current += seen.previous;
+        seen.previous = 0;
+        seen.index = locate(&next->window, seen.at).index;
+    }
+    seen.previous = seen.previous < most ? seen.previous : most;
+    seen.current = seen.current < most ? seen.current : most;
+    return seen.previous + seen.current == 0 ? 0 : sliding_word(&next->window, &seen);
+}
+
+uint64_t sliding_absent(const struct shape *shape)
+{
+    struct sliding spent = { .index = locate(&shape->window, shape->lost_at).index,
+                             .current = shape->capacity };
+    return sliding_word(&shape->window, &spent);
 }
 
 bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now)

@@ -21,6 +21,18 @@ struct step sliding_decide(const struct shape *shape, uint64_t word, weir_ns now
 struct report sliding_report(const struct shape *shape, const struct step *step, uint64_t cost);
 uint64_t sliding_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
 
+/* What words of windows become beside deciding; as shape_charge(), shape_refund(), shape_convert(), shape_absent(). */
+struct settled fixed_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
+struct settled fixed_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount);
+uint64_t fixed_convert(const struct shape *old, const struct shape *next, uint64_t word);
+uint64_t fixed_absent(const struct shape *shape);
+struct settled sliding_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
+struct settled sliding_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                              uint64_t amount);
+uint64_t sliding_convert(const struct shape *old, const struct shape *next, uint64_t word);
+uint64_t sliding_absent(const struct shape *shape);
+
 /* Whether a word of either kind had its last influence at least SHAPE_GRACE_NS ago. */
 bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
 
@@ -30,5 +42,10 @@ struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, 
 struct report first_report(const struct shape *shape, const struct step *step, uint64_t cost);
 uint64_t first_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
 bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
+struct settled first_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
+struct settled first_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
+                            uint64_t amount);
+uint64_t first_convert(const struct shape *old, const struct shape *next, uint64_t word);
+uint64_t first_absent(const struct shape *shape);
 
 #endif
