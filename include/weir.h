@@ -110,7 +110,7 @@ extern "C" {
     X(CALENDAR, -19, "a calendar window needs a day, week, month or year") \
     X(ZONE, -20, "the time zone is not known on this machine: use a name like Europe/Berlin, or UTC") \
     X(CLOCK, -21, "the clock cannot be read") \
-    X(FILE, -22, "the file cannot be read") \
+    X(FILE, -22, "the file cannot be read or written") \
     X(CONTRACT, -23, "the contract has errors: see the diagnostics") \
     X(ATTRIBUTE, -24, "an attribute's name or value is not allowed: see the message") \
     X(COST, -25, "the cost is not an integer from 0 to 2^63 - 1") \

@@ -33,14 +33,14 @@ static int compare_names(const void *x, const void *y)
 
 static void find_twins(struct load *load)
 {
-    const struct weir_contract *contract = load->contract;
-    struct named *names = REGION_NEW(load->scratch, struct named, contract->limit_count + 1);
+    const struct rules *rules = load->rules;
+    struct named *names = REGION_NEW(load->scratch, struct named, rules->limit_count + 1);
     size_t count = 0, index = 0;
-    if (names == NULL || contract->limit_count == 0)
+    if (names == NULL || rules->limit_count == 0)
         return;
     for (const struct node *node = load->limits->first; node != NULL; node = node->next, index++)
-        if (contract->rules[index].limit.name != NULL)
-            names[count++] = (struct named){ contract->rules[index].limit.name, node, index };
+        if (rules->list[index].limit.name != NULL)
+            names[count++] = (struct named){ rules->list[index].limit.name, node, index };
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 1; i < count; i++)
         if (strcmp(names[i].name, names[i - 1].name) == 0)
@@ -82,17 +82,23 @@ static void report_refused(struct load *load, const struct rule *rule, const str
     load->owner = (struct owner){ 0 };
 }
 
-int contract_add_limits(struct load *load)
+/* Add a limit to the new set, or to the limiter that has none yet. */
+static int add_limit(struct weir *limiter, struct weir_change *change, const struct weir_limit *limit)
 {
-    struct weir_contract *contract = load->contract;
+    weir_limit_id id;
+    return change != NULL ? weir_change_limit(change, limit, &id) : weir_limit_add(limiter, limit, &id);
+}
+
+int contract_add_limits(struct load *load, struct weir *limiter, struct weir_change *change)
+{
+    struct rules *rules = load->rules;
     find_twins(load);
-    if (load->limits == NULL || contract->rules == NULL)
+    if (load->limits == NULL || rules->list == NULL)
         return 0;
     const struct node *node = load->limits->first;
-    for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
-        weir_limit_id id;
-        const struct rule *rule = &contract->rules[i];
-        int error = rule->is_countable ? weir_limit_add(contract->limiter, &rule->limit, &id) : 0;
+    for (size_t i = 0; i < rules->limit_count; i++, node = node->next) {
+        const struct rule *rule = &rules->list[i];
+        int error = rule->is_countable ? add_limit(limiter, change, &rule->limit) : 0;
         if (error == WEIR_ERR_MEMORY)
             return error;
         if (error != 0 && error != WEIR_ERR_DUPLICATE) /* reported by find_twins() */
@@ -173,16 +179,16 @@ static bool satisfy(struct witness *witness, const struct condition *condition, 
 }
 
 /* A request that the limit's `when` fits and that lacks attribute `lacking`. False: there is none, or none this plain. */
-static bool build_witness(const struct weir_contract *contract, const struct rule *rule, unsigned lacking,
+static bool build_witness(const struct rules *rules, const struct rule *rule, unsigned lacking,
                           struct witness *witness)
 {
     struct request_values *values = &witness->values;
-    memset(values->values, 0, contract->attributes.count * sizeof *values->values);
+    memset(values->values, 0, rules->attributes.count * sizeof *values->values);
     values->has_ip = false;
-    for (unsigned i = 0; i < contract->attributes.count; i++) {
+    for (unsigned i = 0; i < rules->attributes.count; i++) {
         struct address address;
-        values->values[i] = door_value(contract->attributes.slots[i].name);
-        if (contract->attributes.slots[i].spelling == SPELLING_IP && address_parse(values->values[i], &address))
+        values->values[i] = door_value(rules->attributes.slots[i].name);
+        if (rules->attributes.slots[i].spelling == SPELLING_IP && address_parse(values->values[i], &address))
             set_ip(witness, i, &address);
     }
     for (size_t i = 0; i < rule->condition_count; i++)
@@ -191,16 +197,15 @@ static bool build_witness(const struct weir_contract *contract, const struct rul
     return values->values[lacking].len == 0;
 }
 
-static void describe(const struct weir_contract *contract, const struct witness *witness, char *out,
-                     size_t size)
+static void describe(const struct rules *rules, const struct witness *witness, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < contract->attributes.count && len < size; i++) {
+    for (size_t i = 0; i < rules->attributes.count && len < size; i++) {
         struct slice value = witness->values.values[i];
         struct shown value_shown;
         if (value.len > 0)
-            len += (size_t)snprintf(out + len, size - len, " %s=%s", contract->attributes.slots[i].name.at,
+            len += (size_t)snprintf(out + len, size - len, " %s=%s", rules->attributes.slots[i].name.at,
                                     shown(value, &value_shown));
     }
 }
@@ -208,16 +213,16 @@ static void describe(const struct weir_contract *contract, const struct witness 
 static bool warn_gap(struct load *load, const struct rule *rule, const struct node *node,
                      struct witness *witness)
 {
-    const struct weir_contract *contract = load->contract;
+    const struct rules *rules = load->rules;
     for (size_t i = 0; i < rule->key_count; i++) {
-        struct slice name = contract->attributes.slots[rule->key[i]].name;
+        struct slice name = rules->attributes.slots[rule->key[i]].name;
         char text[200];
-        if (door_value(name).len > 0 || !build_witness(contract, rule, rule->key[i], witness)
-            || matcher_find(contract->matcher, witness->values.values,
+        if (door_value(name).len > 0 || !build_witness(rules, rule, rule->key[i], witness)
+            || matcher_find(rules->matcher, witness->values.values,
                             witness->values.has_ip ? &witness->values.ip : NULL, witness->met, WEIR_ASKS_MAX)
                    > 0)
             continue;
-        describe(contract, witness, text, sizeof text);
+        describe(rules, witness, text, sizeof text);
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, value_of(node, "key")->place,
                         "write `missing-key: share` or `refuse`, or add a limit with `when: { ...: absent }`",
                         "a request without '%s' meets no limit at all: limit '%s' skips it (for instance%s)",
@@ -236,7 +241,7 @@ static bool warn_constant(struct load *load, const struct rule *rule, const stru
                 diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, value_of(node, "key")->place,
                                 "take another key, such as [ip], or `key: []` for one budget for everybody",
                                 "limit '%s' is for requests without '%s', and counts them by it: %s",
-                                rule->limit.name, load->contract->attributes.slots[rule->key[i]].name.at,
+                                rule->limit.name, load->rules->attributes.slots[rule->key[i]].name.at,
                                 rule->missing_key == MISSING_SKIP ? "it never applies"
                                                                   : "they all share one budget");
                 return true;
@@ -246,18 +251,18 @@ static bool warn_constant(struct load *load, const struct rule *rule, const stru
 
 void contract_warn(struct load *load)
 {
-    const struct weir_contract *contract = load->contract;
+    const struct rules *rules = load->rules;
     struct witness *witness = REGION_NEW(load->scratch, struct witness, 1);
     if (witness == NULL || load->limits == NULL)
         return;
-    if (contract->limit_count == 0)
+    if (rules->limit_count == 0)
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, load->limits->place, "add a limit",
                         "the contract has no limits: every request is allowed");
     const struct node *node = load->limits->first;
     unsigned gaps = 0;
-    for (size_t i = 0; i < contract->limit_count; i++, node = node->next) {
-        if (!warn_constant(load, &contract->rules[i], node) && contract->rules[i].missing_key == MISSING_SKIP
+    for (size_t i = 0; i < rules->limit_count; i++, node = node->next) {
+        if (!warn_constant(load, &rules->list[i], node) && rules->list[i].missing_key == MISSING_SKIP
             && gaps < GAPS_MAX)
-            gaps += warn_gap(load, &contract->rules[i], node, witness);
+            gaps += warn_gap(load, &rules->list[i], node, witness);
     }
 }

@@ -2,11 +2,21 @@
 /*
  * contract.h - a contract as it is held in memory: limits as rules, attributes as numbers.
  *
- * Everything hangs on one region and is constant once loaded, so any number of threads may read it. An attribute that
- * some limit reads has a number, by which conditions and keys name it; a request's other attributes are not looked at.
+ * Idea: what one text says is one `struct rules`, constant once loaded, so any number of threads may read it. The
+ * contract keeps the limiter for its whole life and points at the rules in force; a reload builds other rules beside
+ * them and stores the pointer. An attribute that some limit reads has a number, by which conditions and keys name it; a
+ * request's other attributes are not looked at.
+ *
+ * Words:    weir_contract.current, written by weir_contract_reload(), read once by every call that decides.
+ * Ordering: release and acquire: rules are complete, the set they were prepared for included, before they can be seen.
+ *           The limiter's set is in force before the rules are, so who reads new rules never finds the old set.
+ * Progress: wait-free for readers.
+ * Reuse:    rules are freed only by weir_contract_quiesce(), when nobody can hold them.
  */
 #ifndef WEIR_RULE_CONTRACT_H
 #define WEIR_RULE_CONTRACT_H
+
+#include <stdatomic.h>
 
 #include "rule/identity.h"
 #include "rule/match.h"
@@ -44,21 +54,47 @@ enum limit_field {
 
 enum missing_key { MISSING_SKIP, MISSING_SHARE, MISSING_REFUSE };
 
+/* A key with a size of its own, while its limit is read. */
+struct override {
+    struct weir_size size;
+    const unsigned char *key;
+    size_t key_len;
+    const struct node *node;
+};
+
+/* What explain says of them. */
+struct override_facts {
+    size_t count, unlimited;
+    uint64_t least, most;  /* capacities of those that are counted; least > most: there are none */
+    struct rate most_rate; /* of one with the largest capacity */
+};
+
 /* One limit: what weir.h counts, and which requests it counts under which keys. */
 struct rule {
     struct weir_limit limit; /* as weir_limit_add() takes it */
     const char *about;
     struct rate rate;
-    uint64_t burst;
-    int algorithm, when_full, missing_key; /* -1: not stated */
-    uint64_t cost;                         /* 0: the request's own */
-    const uint16_t *key;                   /* attribute numbers, in order */
+    uint64_t burst, debt;
+    int algorithm, when_full, missing_key, refused, state_lost; /* algorithm -1: not stated */
+    uint64_t cost;         /* 0: the request's own, or that of an attribute */
+    bool has_cost_from;    /* the cost is the value of an attribute: */
+    uint16_t cost_from;    /* its number */
+    uint64_t cost_default; /* where it is absent */
+    uint64_t cost_max;     /* above it: never */
+    uint16_t retry_by; /* with limit.retries_free_within: the attribute that makes a retry the same request */
+    int enforce;       /* enum weir_enforce */
+    unsigned enforce_percent;               /* of keys, with WEIR_ENFORCE_SHARE */
+    unsigned reply_status;                  /* 0: the usual */
+    const char *reply_title, *reply_detail; /* NULL: the usual */
+    const uint16_t *key;                    /* attribute numbers, in order */
     size_t key_count;
     const struct condition *conditions;
     size_t condition_count;
-    uint32_t given;    /* a bit per limit_field that the file states */
-    bool is_calendar;  /* then rate.unit says what a window is */
-    bool is_countable; /* its shape could be read, so weir_limit_add() can judge it */
+    struct override_facts overrides;
+    const struct override *override_list; /* only while the contract is read */
+    uint32_t given;                       /* a bit per limit_field that the file states */
+    bool is_calendar;                     /* then rate.unit says what a window is */
+    bool is_countable;                    /* its shape could be read, so weir_limit_add() can judge it */
 };
 _Static_assert(LIMIT_FIELD_COUNT <= 32, "rule.given has a bit per field");
 
@@ -68,6 +104,7 @@ enum spelling { SPELLING_RAW, SPELLING_PATH, SPELLING_HOST, SPELLING_IP };
 struct attribute_slot {
     struct slice name;
     enum spelling spelling;
+    bool is_cost; /* some limit charges its value, so it must be an integer */
 };
 
 #define ATTRIBUTE_NONE UINT16_MAX
@@ -85,23 +122,59 @@ struct memory_config {
     struct rate new_keys;      /* multiple 0: not stated */
 };
 
-struct weir_contract {
-    struct region region;
-    struct weir *limiter;
+/* One text of a contract, loaded. Constant. */
+struct rules {
+    struct region region;       /* holds all of it, itself too */
+    const struct weir_set *set; /* of the limiter: its ids are indexes of `list` */
     struct matcher *matcher;
     char version[17];
     struct attribute_table attributes;
-    struct rule *rules;
-    struct weir_contract_limit *limits;
+    struct rule *list;
+    struct weir_contract_limit *limits; /* the same as callers see it */
     size_t limit_count;
     struct grouping grouping;
     struct identity_source *sources; /* as the file has them; identity.sources are those that limits read */
     size_t source_count;
     struct identity_config identity;
-    struct weir_contract_server server;
+    enum weir_headers headers;
     struct memory_config memory;
     uint64_t replicas; /* 0: not stated */
 };
+
+#define HEADERS_COUNT (WEIR_HEADERS_NONE + 1)
+
+struct weir_contract {
+    struct region region; /* holds this, and what a reload does not read again */
+    struct weir_allocator allocator;
+    bool has_allocator;
+    struct weir *limiter;
+    struct rules *_Atomic current;
+    struct rules *old; /* after a reload, until weir_contract_quiesce() */
+    struct memory_config memory;
+    /* A copy of `server` for each word of `headers`: so what weir_contract_server() returned lives as long as this. */
+    struct weir_contract_server servers[HEADERS_COUNT];
+};
+
+/* The rules that a call uses throughout. */
+static inline const struct rules *contract_rules(const struct weir_contract *contract)
+{
+    return atomic_load_explicit(&((struct weir_contract *)(uintptr_t)contract)->current, memory_order_acquire);
+}
+
+/* Give what there is to say, or nothing and free it. contract.c. */
+void contract_give(struct weir_diagnostics **out, struct weir_diagnostics *diagnostics);
+
+/* ---- rules.c: one text becomes rules ----------------------------------------------------------------------------- */
+
+struct rules *rules_new(const struct weir_allocator *allocator);
+void rules_free(struct rules *rules);
+
+/* Read the text into load->rules. 0, WEIR_ERR_CONTRACT when there is no document at all, or WEIR_ERR_MEMORY; other
+   mistakes are in the diagnostics. */
+int rules_read(struct load *load, struct slice text);
+
+/* What follows from limits that are fit: matcher, identity, what callers see, warnings. */
+int rules_finish(struct load *load);
 
 /* ---- attributes.c ------------------------------------------------------------------------------------------ */
 
@@ -118,23 +191,39 @@ unsigned attribute_claim(struct attribute_table *table, struct slice name);
 /* Reports an unfit name of an attribute; else claims its number. ATTRIBUTE_NONE when reported. */
 unsigned schema_attribute(struct load *load, const char *field, const struct node *name);
 
-field_parse parse_limits;   /* schema_limit.c: struct weir_contract */
-field_parse parse_when;     /* schema_when.c: struct rule */
-field_parse parse_identity; /* schema_identity.c: struct weir_contract */
-field_parse parse_server;   /* schema_root.c: struct weir_contract */
-field_parse parse_memory;
+field_parse parse_limits; /* schema_limit.c: struct rules */
+field_parse parse_when;   /* schema_when.c: struct rule */
+field_parse parse_cost;   /* schema_policy.c: struct rule */
+field_parse parse_retries;
+field_parse parse_enforce;
+field_parse parse_reply;
+field_parse parse_overrides; /* schema_override.c: struct rule */
+field_parse parse_identity;  /* schema_identity.c: struct rules */
+field_parse parse_server;    /* schema_root.c: load->server */
+field_parse parse_memory;    /* schema_root.c: struct rules */
+
+/* Whether a rate counts whole civil days, weeks, months or years as `align: calendar` does, and only there; else reported
+   about `value`. schema_limit.c. */
+bool schema_check_period(struct load *load, struct rule *rule, const struct rate *rate,
+                         const struct node *value);
+
+static inline bool rule_is_bucket(const struct rule *rule)
+{
+    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
+}
 
 /* schema_root.c: the whole document. */
 void schema_read_contract(struct load *load, const struct node *root);
 
-/* Findings that need the whole contract: limits that weir.h refuses, requests that meet no limit. check.c. */
-int contract_add_limits(struct load *load);
+/* Findings that need the whole contract: limits that weir.h refuses, requests that meet no limit. check.c. Limits are
+   added to the change, or where it is NULL to the limiter. */
+int contract_add_limits(struct load *load, struct weir *limiter, struct weir_change *change);
 void contract_warn(struct load *load);
 
 /* ---- json_out.c ---------------------------------------------------------------------------------------------- */
 
 /* Add the limit as one JSON object. */
-void rule_json(struct text *text, const struct weir_contract *contract, const struct rule *rule);
+void rule_json(struct text *text, const struct rules *rules, const struct rule *rule);
 
 /* A condition as JSON that could stand in a contract. */
 void condition_json(struct text *text, const struct condition *condition);

@@ -18,14 +18,14 @@ struct questions {
     size_t count, lacking;
 };
 
-static void ask(const struct weir_contract *contract, const struct request_values *values,
-                uint64_t request_cost, size_t index, struct questions *questions)
+static void ask(const struct rules *rules, const struct request_values *values, uint64_t request_cost,
+                size_t index, struct questions *questions)
 {
-    const struct rule *rule = &contract->rules[questions->met[index]];
+    const struct rule *rule = &rules->list[questions->met[index]];
     struct slice parts[WEIR_ATTRIBUTES_MAX];
     bool is_whole = true;
     for (size_t i = 0; i < rule->key_count; i++) {
-        bool is_ip = contract->attributes.slots[rule->key[i]].spelling == SPELLING_IP;
+        bool is_ip = rules->attributes.slots[rule->key[i]].spelling == SPELLING_IP;
         parts[i] = is_ip ? values->ip_group : values->values[rule->key[i]];
         is_whole = is_whole && parts[i].len > 0;
     }
@@ -47,20 +47,20 @@ static struct weir_decision no_limit(weir_ns now)
                                    .reset_at = WEIR_NO_TIME };
 }
 
-static struct weir_decision missing_key(const struct weir_contract *contract, weir_limit_id limit, weir_ns now)
+static struct weir_decision missing_key(const struct rules *rules, weir_limit_id limit, weir_ns now)
 {
     return (struct weir_decision){ .outcome = WEIR_NEVER,
                                    .reason = WEIR_REASON_MISSING_KEY,
                                    .limit = limit,
-                                   .capacity = contract->limits[limit].capacity,
+                                   .capacity = rules->limits[limit].capacity,
                                    .decided_at = now,
                                    .retry_at = WEIR_NO_TIME,
                                    .reset_at = WEIR_NO_TIME };
 }
 
 /* A limit refuses requests without its key: the answer is its own; the other limits say what they would. */
-static int answer_missing_key(const struct weir_contract *contract, struct questions *questions, weir_ns now,
-                              struct weir_answer *out)
+static int answer_missing_key(const struct rules *rules, struct weir *limiter, struct questions *questions,
+                              weir_ns now, struct weir_answer *out)
 {
     struct weir_ask others[WEIR_ASKS_MAX];
     struct weir_decision each[WEIR_ASKS_MAX], binding;
@@ -68,7 +68,7 @@ static int answer_missing_key(const struct weir_contract *contract, struct quest
     for (size_t i = 0; i < questions->count; i++)
         if (!questions->lacks_key[i])
             others[count++] = questions->asks[i];
-    int error = count == 0 ? 0 : weir_admit_peek(contract->limiter, others, count, now, each, &binding);
+    int error = count == 0 ? 0 : weir_admit_peek(limiter, others, count, now, each, &binding);
     if (error != 0)
         return error;
 
@@ -76,7 +76,7 @@ static int answer_missing_key(const struct weir_contract *contract, struct quest
     out->decision.limit = WEIR_NO_LIMIT;
     for (size_t i = 0; i < questions->count; i++) {
         weir_limit_id limit = questions->asks[i].limit;
-        out->each[i] = questions->lacks_key[i] ? missing_key(contract, limit, now) : each[other++];
+        out->each[i] = questions->lacks_key[i] ? missing_key(rules, limit, now) : each[other++];
         if (questions->lacks_key[i] && out->decision.limit == WEIR_NO_LIMIT)
             out->decision = out->each[i];
     }
@@ -87,13 +87,16 @@ static int answer_missing_key(const struct weir_contract *contract, struct quest
 int weir_contract_decide(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                          struct weir_answer *out)
 {
+    const struct rules *rules = contract_rules(contract);
     struct request_values values;
     struct questions questions;
-    int error = request_read(contract, request, &values, NULL);
+    int error = request_read(rules, request, &values, NULL);
     if (error != 0)
         return error;
+    out->limits = rules->limits;
+    out->watched = 0;
     questions.lacking = 0;
-    questions.count = request_match(contract, &values, questions.met);
+    questions.count = request_match(rules, &values, questions.met);
     if (questions.count > WEIR_ASKS_MAX)
         return WEIR_ERR_ASKS;
     if (questions.count == 0) {
@@ -102,9 +105,9 @@ int weir_contract_decide(const struct weir_contract *contract, const struct weir
         return 0;
     }
     for (size_t i = 0; i < questions.count; i++)
-        ask(contract, &values, request->cost, i, &questions);
+        ask(rules, &values, request->cost, i, &questions);
     if (questions.lacking > 0)
-        return answer_missing_key(contract, &questions, now, out);
+        return answer_missing_key(rules, contract->limiter, &questions, now, out);
 
     error = request->is_peek ? weir_admit_peek(contract->limiter, questions.asks, questions.count, now,
                                                out->each, &out->decision)

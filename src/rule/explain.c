@@ -5,20 +5,21 @@
 int weir_contract_explain(const struct weir_contract *contract, const struct weir_explain_options *options,
                           FILE *out)
 {
+    const struct rules *rules = contract_rules(contract);
     static const struct weir_explain_options none;
     const struct weir_explain_options *wanted = options == NULL ? &none : options;
     struct request_values values;
-    struct explanation explanation = { .contract = contract };
+    struct explanation explanation = { .rules = rules, .memory = &contract->memory };
     if (wanted->request != NULL) {
-        int error = request_read(contract, wanted->request, &values, NULL);
+        int error = request_read(rules, wanted->request, &values, NULL);
         if (error != 0)
             return error;
         explanation.request = &values;
     }
-    explanation.is_replicas_default = wanted->replicas == 0 && contract->replicas == 0;
-    explanation.replicas = wanted->replicas != 0     ? wanted->replicas
-                           : contract->replicas != 0 ? contract->replicas
-                                                     : 1;
+    explanation.is_replicas_default = wanted->replicas == 0 && rules->replicas == 0;
+    explanation.replicas = wanted->replicas != 0  ? wanted->replicas
+                           : rules->replicas != 0 ? rules->replicas
+                                                  : 1;
     weir_stats(contract->limiter, 0, &explanation.stats);
 
     struct region region;
@@ -32,16 +33,16 @@ int weir_contract_explain(const struct weir_contract *contract, const struct wei
     return error;
 }
 
-void explain_proxy_fields(const struct weir_contract *contract, void (*add)(void *, const char *, struct slice),
+void explain_proxy_fields(const struct rules *rules, void (*add)(void *, const char *, struct slice),
                           void *context)
 {
-    for (size_t i = 0; i < contract->source_count; i++) {
-        const struct identity_source *source = &contract->sources[i];
+    for (size_t i = 0; i < rules->source_count; i++) {
+        const struct identity_source *source = &rules->sources[i];
         bool is_twice = false;
         for (size_t j = 0; j < i; j++)
             is_twice = is_twice
-                       || (contract->sources[j].kind == source->kind
-                           && slice_equals_fold(contract->sources[j].name, source->name));
+                       || (rules->sources[j].kind == source->kind
+                           && slice_equals_fold(rules->sources[j].name, source->name));
         if (is_twice)
             continue;
         if (source->kind == IDENTITY_HEADER)

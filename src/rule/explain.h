@@ -9,7 +9,8 @@
 
 /* What is explained; everything borrowed. */
 struct explanation {
-    const struct weir_contract *contract;
+    const struct rules *rules;
+    const struct memory_config *memory; /* what was reserved: a reload does not read it again */
     uint64_t replicas;
     bool is_replicas_default;
     struct weir_stats stats;
@@ -41,15 +42,14 @@ struct reason {
 struct reason explain_why(const struct rule *rule, const struct request_values *values);
 
 /* Which condition the request fails, or under which key it is counted, in plain words. */
-void explain_reason(struct text *text, const struct weir_contract *contract, const struct rule *rule,
+void explain_reason(struct text *text, const struct rules *rules, const struct rule *rule,
                     const struct request_values *values, const struct reason *reason);
 
 /* "tenant is absent", "path matches ...". */
-void condition_words(struct text *text, const struct weir_contract *contract,
-                     const struct condition *condition);
+void condition_words(struct text *text, const struct rules *rules, const struct condition *condition);
 
 /* Names of the fields that a proxy in `identity.proxies` must overwrite or delete, each passed to `add`. */
-void explain_proxy_fields(const struct weir_contract *contract,
+void explain_proxy_fields(const struct rules *rules,
                           void (*add)(void *context, const char *prefix, struct slice name), void *context);
 
 #endif

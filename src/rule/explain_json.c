@@ -40,8 +40,8 @@ static void add_defaults(struct text *text, const struct rule *rule)
 
 static void add_limit(struct text *text, const struct explanation *explanation, size_t index)
 {
-    const struct rule *rule = &explanation->contract->rules[index];
-    struct slice object = slice_of(explanation->contract->limits[index].json);
+    const struct rule *rule = &explanation->rules->list[index];
+    struct slice object = slice_of(explanation->rules->limits[index].json);
     text_add(text, (struct slice){ object.at, object.len - 1 }); /* its closing brace comes last */
     add_most(text, "most", rule, 1);
     add_most(text, "most_of_replicas", rule, explanation->replicas);
@@ -65,14 +65,14 @@ static void add_field(void *context, const char *prefix, struct slice name)
     list->is_empty = false;
 }
 
-static void add_proxies(struct text *text, const struct weir_contract *contract)
+static void add_proxies(struct text *text, const struct rules *rules)
 {
     static const char *const always[] = { "X-Forwarded-Method", "X-Forwarded-Host", "X-Forwarded-Uri",
                                           "X-Original-Method",  "X-Original-URI",   "Prefer" };
     struct list list = { text, true };
     text_put(text, ",\"proxies_must_overwrite\":[");
-    if (contract->identity.proxy_count > 0) {
-        explain_proxy_fields(contract, add_field, &list);
+    if (rules->identity.proxy_count > 0) {
+        explain_proxy_fields(rules, add_field, &list);
         for (size_t i = 0; i < sizeof always / sizeof *always; i++)
             add_field(&list, "", slice_of(always[i]));
     }
@@ -81,13 +81,13 @@ static void add_proxies(struct text *text, const struct weir_contract *contract)
 
 static void add_request(struct text *text, const struct explanation *explanation)
 {
-    const struct weir_contract *contract = explanation->contract;
+    const struct rules *rules = explanation->rules;
     text_put(text, ",\"request\":[");
-    for (size_t i = 0; i < contract->limit_count; i++) {
-        const struct rule *rule = &contract->rules[i];
+    for (size_t i = 0; i < rules->limit_count; i++) {
+        const struct rule *rule = &rules->list[i];
         struct reason reason = explain_why(rule, explanation->request);
         struct text words = { .region = text->region };
-        explain_reason(&words, contract, rule, explanation->request, &reason);
+        explain_reason(&words, rules, rule, explanation->request, &reason);
         text_format(text, "%s{\"limit\":", i == 0 ? "" : ",");
         text_json_or_null(text, rule->limit.name);
         text_format(text, ",\"meets\":%s,\"because\":", reason.why == WHY_MEETS ? "true" : "false");
@@ -99,11 +99,11 @@ static void add_request(struct text *text, const struct explanation *explanation
 
 void explain_json(struct text *text, const struct explanation *explanation)
 {
-    const struct weir_contract *contract = explanation->contract;
+    const struct rules *rules = explanation->rules;
     const struct weir_stats *stats = &explanation->stats;
-    text_format(text, "{\"version\":\"%s\",\"replicas\":%llu,\"limits\":[", contract->version,
+    text_format(text, "{\"version\":\"%s\",\"replicas\":%llu,\"limits\":[", rules->version,
                 (unsigned long long)explanation->replicas);
-    for (size_t i = 0; i < contract->limit_count; i++) {
+    for (size_t i = 0; i < rules->limit_count; i++) {
         text_put(text, i == 0 ? "" : ",");
         add_limit(text, explanation, i);
     }
@@ -112,7 +112,7 @@ void explain_json(struct text *text, const struct explanation *explanation)
                 (unsigned long long)stats->cells, (unsigned long long)stats->cells * 16,
                 (unsigned long long)stats->log_stamps, (unsigned long long)stats->log_stamps * 8);
     text_format(text, "\"bytes\":%llu}", (unsigned long long)stats->bytes);
-    add_proxies(text, contract);
+    add_proxies(text, rules);
     if (explanation->request != NULL)
         add_request(text, explanation);
     text_put(text, "}\n");

@@ -30,23 +30,23 @@ static void add_grouped(struct text *text, uint64_t number)
 
 /* ---- The paragraph ------------------------------------------------------------------------------------------------- */
 
-static void add_whose(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_whose(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     text_put(text, rule->key_count == 0 ? "Everybody together" : "Each ");
     for (size_t i = 0; i < rule->key_count; i++) {
         text_put(text, i == 0 ? "" : i + 1 == rule->key_count ? " and " : ", ");
-        text_add(text, contract->attributes.slots[rule->key[i]].name);
-        if (contract->attributes.slots[rule->key[i]].spelling == SPELLING_IP)
-            text_format(text, " (/%u of IPv4, /%u of IPv6)", contract->grouping.ipv4, contract->grouping.ipv6);
+        text_add(text, rules->attributes.slots[rule->key[i]].name);
+        if (rules->attributes.slots[rule->key[i]].spelling == SPELLING_IP)
+            text_format(text, " (/%u of IPv4, /%u of IPv6)", rules->grouping.ipv4, rules->grouping.ipv6);
     }
 }
 
-static void add_which(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_which(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     text_put(text, rule->condition_count == 0 ? ", for every request" : ", for requests whose ");
     for (size_t i = 0; i < rule->condition_count; i++) {
         text_put(text, i == 0 ? "" : " and whose ");
-        condition_words(text, contract, &rule->conditions[i]);
+        condition_words(text, rules, &rule->conditions[i]);
     }
     text_put(text, rule->condition_count == 0 ? mark(rule, LIMIT_WHEN) : "");
 }
@@ -99,14 +99,14 @@ static void add_windows(struct text *text, const struct rule *rule)
         text_format(text, " in the last %s, estimated from two windows' counts", period);
 }
 
-static void add_paragraph(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_paragraph(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     bool is_bucket = rule->limit.algorithm <= WEIR_LEAKY_BUCKET;
     text_put(text, "  ");
-    add_whose(text, contract, rule);
+    add_whose(text, rules, rule);
     text_put(text, " ");
     (is_bucket ? add_bucket : add_windows)(text, rule);
-    add_which(text, contract, rule);
+    add_which(text, rules, rule);
     text_format(text, ". (%s%s)\n", weir_algorithm_name(rule->limit.algorithm),
                 is_default(rule, LIMIT_ALGORITHM) ? ", default" : "");
 }
@@ -149,7 +149,7 @@ static void add_cost(struct text *text, const struct rule *rule)
     text_put(text, " is refused for good: no wait can help\n");
 }
 
-static void add_missing_key(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_missing_key(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     static const char *const words[] = {
         [MISSING_SKIP] = "is not counted here: the limit does not apply",
@@ -161,7 +161,7 @@ static void add_missing_key(struct text *text, const struct weir_contract *contr
     text_put(text, "    unidentified  a request without ");
     for (size_t i = 0; i < rule->key_count; i++) {
         text_put(text, i == 0 ? "" : i + 1 == rule->key_count ? " or " : ", ");
-        text_add(text, contract->attributes.slots[rule->key[i]].name);
+        text_add(text, rules->attributes.slots[rule->key[i]].name);
     }
     text_format(text, " %s%s\n", words[rule->missing_key], mark(rule, LIMIT_MISSING_KEY));
 }
@@ -185,14 +185,14 @@ static void add_state_lost(struct text *text, const struct rule *rule)
     text_format(text, " again at once%s\n", mark(rule, LIMIT_WHEN_STATE_LOST));
 }
 
-static void add_answers(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_answers(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     add_cost(text, rule);
     text_format(text, "    refused       a refused request consumes nothing%s\n", mark(rule, LIMIT_REFUSED));
     text_format(text, "    repeated      a retry counts again%s\n", mark(rule, LIMIT_RETRIES));
     text_format(text, "    waiting       nobody waits: what does not fit is refused at once%s\n",
                 mark(rule, LIMIT_WAIT));
-    add_missing_key(text, contract, rule);
+    add_missing_key(text, rules, rule);
     text_format(text, "    shared        each process counts by itself%s\n", mark(rule, LIMIT_SCOPE));
     add_when_full(text, rule);
     add_state_lost(text, rule);
@@ -207,9 +207,9 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
         text_put(text, rule->about);
     }
     text_put(text, "\n");
-    add_paragraph(text, explanation->contract, rule);
+    add_paragraph(text, explanation->rules, rule);
     add_numbers(text, explanation, rule);
-    add_answers(text, explanation->contract, rule);
+    add_answers(text, explanation->rules, rule);
 }
 
 /* ---- The contract -------------------------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
 static void add_memory(struct text *text, const struct explanation *explanation)
 {
     const struct weir_stats *stats = &explanation->stats;
-    const struct memory_config *memory = &explanation->contract->memory;
+    const struct memory_config *memory = explanation->memory;
     text_put(text, "\nmemory\n  keys          ");
     add_grouped(text, memory->keys == 0 ? 65536 : memory->keys);
     text_format(text, " live at once%s: a table of ", memory->keys == 0 ? " (default)" : "");
@@ -241,13 +241,13 @@ static void add_field(void *context, const char *prefix, struct slice name)
     text_format(context, "  %s%.*s\n", prefix, (int)name.len, name.at);
 }
 
-static void add_proxies(struct text *text, const struct weir_contract *contract)
+static void add_proxies(struct text *text, const struct rules *rules)
 {
-    if (contract->identity.proxy_count == 0)
+    if (rules->identity.proxy_count == 0)
         return;
     text_put(text,
              "\na proxy in identity.proxies must overwrite or delete these, or its clients choose them\n");
-    explain_proxy_fields(contract, add_field, text);
+    explain_proxy_fields(rules, add_field, text);
     text_put(text, "  X-Forwarded-Method, X-Forwarded-Host, X-Forwarded-Uri (in front of /v1/auth)\n"
                    "  X-Original-Method, X-Original-URI (in front of /v1/auth-nginx and /v1/auth-accel)\n"
                    "  Prefer\n");
@@ -255,18 +255,18 @@ static void add_proxies(struct text *text, const struct weir_contract *contract)
 
 static void add_request(struct text *text, const struct explanation *explanation)
 {
-    const struct weir_contract *contract = explanation->contract;
+    const struct rules *rules = explanation->rules;
     bool meets_any = false;
     text_put(text, "\nthis request meets\n");
     for (int is_meeting = 1; is_meeting >= 0; is_meeting--) {
-        for (size_t i = 0; i < contract->limit_count; i++) {
-            const struct rule *rule = &contract->rules[i];
+        for (size_t i = 0; i < rules->limit_count; i++) {
+            const struct rule *rule = &rules->list[i];
             struct reason reason = explain_why(rule, explanation->request);
             if ((reason.why == WHY_MEETS) != (is_meeting == 1))
                 continue;
             meets_any = meets_any || is_meeting == 1;
             text_format(text, "  %s: ", rule->limit.name);
-            explain_reason(text, contract, rule, explanation->request, &reason);
+            explain_reason(text, rules, rule, explanation->request, &reason);
             text_put(text, "\n");
         }
         if (is_meeting == 1 && !meets_any)
@@ -277,14 +277,14 @@ static void add_request(struct text *text, const struct explanation *explanation
 
 void explain_text(struct text *text, const struct explanation *explanation)
 {
-    const struct weir_contract *contract = explanation->contract;
-    text_format(text, "contract %s, %zu limit%s, %" PRIu64 " replica%s%s\n", contract->version,
-                contract->limit_count, contract->limit_count == 1 ? "" : "s", explanation->replicas,
+    const struct rules *rules = explanation->rules;
+    text_format(text, "contract %s, %zu limit%s, %" PRIu64 " replica%s%s\n", rules->version, rules->limit_count,
+                rules->limit_count == 1 ? "" : "s", explanation->replicas,
                 explanation->replicas == 1 ? "" : "s", explanation->is_replicas_default ? " (default)" : "");
-    for (size_t i = 0; i < contract->limit_count; i++)
-        add_limit(text, explanation, &contract->rules[i]);
+    for (size_t i = 0; i < rules->limit_count; i++)
+        add_limit(text, explanation, &rules->list[i]);
     add_memory(text, explanation);
-    add_proxies(text, contract);
+    add_proxies(text, rules);
     if (explanation->request != NULL)
         add_request(text, explanation);
 }

@@ -39,9 +39,9 @@ static void pattern_words(struct text *text, const struct condition *condition)
         text_format(text, " or one of %zu more", count - 12);
 }
 
-void condition_words(struct text *text, const struct weir_contract *contract, const struct condition *condition)
+void condition_words(struct text *text, const struct rules *rules, const struct condition *condition)
 {
-    text_add(text, contract->attributes.slots[condition->attribute].name);
+    text_add(text, rules->attributes.slots[condition->attribute].name);
     if (condition->kind == CONDITION_PRESENT || condition->kind == CONDITION_ABSENT) {
         text_put(text, condition->kind == CONDITION_PRESENT ? " is present" : " is absent");
         return;
@@ -55,14 +55,14 @@ void condition_words(struct text *text, const struct weir_contract *contract, co
     pattern_words(text, condition);
 }
 
-void explain_reason(struct text *text, const struct weir_contract *contract, const struct rule *rule,
+void explain_reason(struct text *text, const struct rules *rules, const struct rule *rule,
                     const struct request_values *values, const struct reason *reason)
 {
     struct slice value = values->values[reason->attribute];
-    const struct attribute_slot *slots = contract->attributes.slots;
+    const struct attribute_slot *slots = rules->attributes.slots;
     if (reason->why == WHY_CONDITION) {
         text_put(text, "it is for requests whose ");
-        condition_words(text, contract, &rule->conditions[reason->condition]);
+        condition_words(text, rules, &rule->conditions[reason->condition]);
         text_put(text, ", and this one ");
         text_put(text, value.len == 0 ? "has none" : "has ");
         text_add(text, value);

@@ -93,9 +93,9 @@ void condition_json(struct text *text, const struct condition *condition)
 
 /* ---- The object -------------------------------------------------------------------------------------------------- */
 
-static void add_matching(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+static void add_matching(struct text *text, const struct rules *rules, const struct rule *rule)
 {
-    const struct attribute_slot *slots = contract->attributes.slots;
+    const struct attribute_slot *slots = rules->attributes.slots;
     text_put(text, ",\"when\":{");
     for (size_t i = 0; i < rule->condition_count; i++) {
         text_put(text, i == 0 ? "" : ",");
@@ -135,13 +135,13 @@ static void add_shape(struct text *text, const struct rule *rule)
     }
 }
 
-void rule_json(struct text *text, const struct weir_contract *contract, const struct rule *rule)
+void rule_json(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     text_put(text, "{\"name\":");
     text_json_or_null(text, rule->limit.name);
     text_put(text, ",\"about\":");
     text_json_or_null(text, rule->about);
-    add_matching(text, contract, rule);
+    add_matching(text, rules, rule);
     add_shape(text, rule);
     text_put(text, ",\"cost\":");
     if (rule->cost == 0)

@@ -65,12 +65,12 @@ static int check_form(const struct weir_request *request, size_t index, struct s
 }
 
 /* Bring a value into its one spelling and store it under its number. */
-static int spell(const struct weir_contract *contract, unsigned number, size_t index, struct slice value,
+static int spell(const struct rules *rules, unsigned number, size_t index, struct slice value,
                  struct request_values *out, struct weir_fault *fault)
 {
     struct shown value_shown;
     enum path_error error;
-    switch (contract->attributes.slots[number].spelling) {
+    switch (rules->attributes.slots[number].spelling) {
     case SPELLING_PATH:
         error = path_normalise(value, out->path, &out->values[number]);
         return error == PATH_OK ? 0 : refuse(fault, index, "the path %s", path_error_text(error));
@@ -83,7 +83,7 @@ static int spell(const struct weir_contract *contract, unsigned number, size_t i
             return refuse(fault, index, "the ip '%s' is not an address", shown(value, &value_shown));
         out->has_ip = true;
         out->ip_group.at = out->group;
-        out->ip_group.len = address_format_group(&out->ip, contract->grouping, out->group);
+        out->ip_group.len = address_format_group(&out->ip, rules->grouping, out->group);
         break;
     case SPELLING_RAW:
         break;
@@ -92,13 +92,13 @@ static int spell(const struct weir_contract *contract, unsigned number, size_t i
     return 0;
 }
 
-int request_read(const struct weir_contract *contract, const struct weir_request *request,
-                 struct request_values *out, struct weir_fault *fault)
+int request_read(const struct rules *rules, const struct weir_request *request, struct request_values *out,
+                 struct weir_fault *fault)
 {
     if (request->attribute_count > WEIR_ATTRIBUTES_MAX)
         return refuse(fault, request->attribute_count, "the request has %zu attributes: at most %d are allowed",
                       request->attribute_count, WEIR_ATTRIBUTES_MAX);
-    memset(out->values, 0, contract->attributes.count * sizeof *out->values);
+    memset(out->values, 0, rules->attributes.count * sizeof *out->values);
     out->has_ip = false;
     out->ip_group = (struct slice){ NULL, 0 };
     for (size_t i = 0; i < request->attribute_count; i++) {
@@ -107,10 +107,10 @@ int request_read(const struct weir_contract *contract, const struct weir_request
         int error = check_form(request, i, name, value, fault);
         if (error != 0)
             return error;
-        unsigned number = attribute_find(&contract->attributes, name);
+        unsigned number = attribute_find(&rules->attributes, name);
         if (number == ATTRIBUTE_NONE || value.len == 0)
             continue;
-        error = spell(contract, number, i, value, out, fault);
+        error = spell(rules, number, i, value, out, fault);
         if (error != 0)
             return error;
     }
@@ -122,20 +122,21 @@ int request_read(const struct weir_contract *contract, const struct weir_request
     return 0;
 }
 
-size_t request_match(const struct weir_contract *contract, const struct request_values *values,
+size_t request_match(const struct rules *rules, const struct request_values *values,
                      uint32_t met[WEIR_ASKS_MAX])
 {
-    return matcher_find(contract->matcher, values->values, values->has_ip ? &values->ip : NULL, met,
+    return matcher_find(rules->matcher, values->values, values->has_ip ? &values->ip : NULL, met,
                         WEIR_ASKS_MAX);
 }
 
 int weir_contract_validate(const struct weir_contract *contract, const struct weir_request *request,
                            struct weir_fault *out)
 {
+    const struct rules *rules = contract_rules(contract);
     struct request_values values;
     uint32_t met[WEIR_ASKS_MAX];
-    int error = request_read(contract, request, &values, out);
-    if (error != 0 || request_match(contract, &values, met) <= WEIR_ASKS_MAX)
+    int error = request_read(rules, request, &values, out);
+    if (error != 0 || request_match(rules, &values, met) <= WEIR_ASKS_MAX)
         return error;
     (void)refuse(out, request->attribute_count, "the request meets more than %d limits: narrow their `when`",
                  WEIR_ASKS_MAX);

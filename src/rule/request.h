@@ -9,7 +9,7 @@
 
 /* Some 20 KB; lives on the stack of a decision. Slices point into the request or into the texts below. */
 struct request_values {
-    struct slice values[MATCH_ATTRIBUTES_MAX]; /* the first contract->attributes.count; len 0: absent */
+    struct slice values[MATCH_ATTRIBUTES_MAX]; /* the first rules->attributes.count; len 0: absent */
     struct slice ip_group;                     /* what stands for `ip` in a key */
     struct address ip;
     bool has_ip;
@@ -20,11 +20,11 @@ struct request_values {
  * Read and check a request. Attributes that no limit reads are checked for form alone.
  * Returns 0, WEIR_ERR_ATTRIBUTE or WEIR_ERR_COST; `fault` may be NULL, else it is told why.
  */
-int request_read(const struct weir_contract *contract, const struct weir_request *request,
-                 struct request_values *out, struct weir_fault *fault);
+int request_read(const struct rules *rules, const struct weir_request *request, struct request_values *out,
+                 struct weir_fault *fault);
 
 /* The limits it meets, ascending; more than WEIR_ASKS_MAX: WEIR_ASKS_MAX + 1. */
-size_t request_match(const struct weir_contract *contract, const struct request_values *values,
+size_t request_match(const struct rules *rules, const struct request_values *values,
                      uint32_t met[WEIR_ASKS_MAX]);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "rule/yaml.h"
 
-struct weir_contract;
+struct rules;
 
 /* "limit 'a'" is { "limit", "a" }, "memory" has no name, the contract itself neither. */
 struct owner {
@@ -21,12 +21,14 @@ struct owner {
 
 /* A load in progress. */
 struct load {
-    struct region *region;  /* of the contract */
+    struct region *region;  /* of the rules */
     struct region *scratch; /* of the document; gone after loading */
+    struct region *home;    /* of what outlives a reload: `server` */
     struct weir_diagnostics *diagnostics;
-    struct weir_contract *contract;
-    const struct node *limits, *memory; /* as the document has them; NULL: absent */
-    struct owner owner;                 /* whose fields are read, for messages */
+    struct weir_contract_server *server;
+    struct rules *rules;
+    const struct node *limits, *memory, *serving; /* as the document has them; NULL: absent */
+    struct owner owner;                           /* whose fields are read, for messages */
 };
 
 struct field;
@@ -67,6 +69,8 @@ field_parse parse_text;         /* const char *, not empty */
 field_parse parse_word;         /* int */
 field_parse parse_word_not_map; /* the same; a map belongs to `later` */
 field_parse parse_rate;         /* struct rate */
+field_parse parse_duration;     /* weir_ns, of `min` to `max` ns */
+field_parse parse_attribute;    /* uint16_t: the number of the attribute that it names */
 field_parse parse_later;        /* reports that there is no such thing yet */
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */

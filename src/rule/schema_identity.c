@@ -181,7 +181,7 @@ static bool check_attribute(struct load *load, const struct node *name)
     return true;
 }
 
-static void read_attribute(struct load *load, struct weir_contract *contract, const struct node *key)
+static void read_attribute(struct load *load, struct rules *rules, const struct node *key)
 {
     const struct node *given[SOURCE_FIELDS];
     struct reading reading = { .grouping = GROUPING_DEFAULT, .is_ip = slice_equals(key->text, SLICE("ip")) };
@@ -202,14 +202,14 @@ static void read_attribute(struct load *load, struct weir_contract *contract, co
         return;
     reading.source.attribute = region_copy(load->region, key->text).at;
     if (reading.is_ip)
-        contract->grouping = reading.grouping;
-    if (contract->source_count < WEIR_ATTRIBUTES_MAX)
-        contract->sources[contract->source_count++] = reading.source;
+        rules->grouping = reading.grouping;
+    if (rules->source_count < WEIR_ATTRIBUTES_MAX)
+        rules->sources[rules->source_count++] = reading.source;
 }
 
 /* ---- proxies --------------------------------------------------------------------------------------------------------- */
 
-static void read_proxies(struct load *load, struct weir_contract *contract, const struct node *value)
+static void read_proxies(struct load *load, struct rules *rules, const struct node *value)
 {
     const char *cure = "write a list such as [127.0.0.0/8, \"::1\"]";
     if (!schema_is_list(load, "proxies", value, cure))
@@ -223,21 +223,21 @@ static void read_proxies(struct load *load, struct weir_contract *contract, cons
         if (node->kind == NODE_BAD)
             continue;
         if (problem == NULL)
-            error = network_parse(node->text, &networks[contract->identity.proxy_count]);
+            error = network_parse(node->text, &networks[rules->identity.proxy_count]);
         if (problem == NULL && error == NETWORK_OK)
-            contract->identity.proxy_count++;
+            rules->identity.proxy_count++;
         else
             schema_error(load, "proxies", node, cure, "%s",
                          problem != NULL ? problem : network_error_text(error));
     }
-    contract->identity.proxies = networks;
+    rules->identity.proxies = networks;
 }
 
-static void warn_unbelieved(struct load *load, const struct weir_contract *contract, const struct node *map)
+static void warn_unbelieved(struct load *load, const struct rules *rules, const struct node *map)
 {
-    for (size_t i = 0; i < contract->source_count; i++) {
-        const struct identity_source *source = &contract->sources[i];
-        if (contract->identity.proxy_count == 0 && slice_equals(slice_of(source->attribute), SLICE("ip"))
+    for (size_t i = 0; i < rules->source_count; i++) {
+        const struct identity_source *source = &rules->sources[i];
+        if (rules->identity.proxy_count == 0 && slice_equals(slice_of(source->attribute), SLICE("ip"))
             && source->kind != IDENTITY_PEER)
             diagnostics_add(
                 load->diagnostics, WEIR_SEVERITY_WARNING, map->place,
@@ -253,7 +253,7 @@ static void warn_unbelieved(struct load *load, const struct weir_contract *contr
 
 void parse_identity(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    struct weir_contract *contract = into;
+    struct rules *rules = into;
     if (value->kind != NODE_MAP) {
         if (value->kind != NODE_BAD)
             schema_error(load, field->name, value,
@@ -261,18 +261,18 @@ void parse_identity(struct load *load, const struct field *field, const struct n
                          "is %s, not a map of attributes", node_what(value));
         return;
     }
-    contract->sources = REGION_NEW(load->region, struct identity_source, WEIR_ATTRIBUTES_MAX);
-    if (contract->sources == NULL)
+    rules->sources = REGION_NEW(load->region, struct identity_source, WEIR_ATTRIBUTES_MAX);
+    if (rules->sources == NULL)
         return;
     load->owner = (struct owner){ .what = "identity" };
     for (const struct node *key = value->first; key != NULL; key = key->next->next)
         if (slice_equals(key->text, SLICE("proxies")))
-            read_proxies(load, contract, key->next);
+            read_proxies(load, rules, key->next);
         else
-            read_attribute(load, contract, key);
+            read_attribute(load, rules, key);
     load->owner = (struct owner){ 0 };
-    if (contract->source_count > SOURCES_MAX)
+    if (rules->source_count > SOURCES_MAX)
         schema_error(load, field->name, value, "leave out what no limit reads", "has more than %d attributes",
                      SOURCES_MAX);
-    warn_unbelieved(load, contract, value);
+    warn_unbelieved(load, rules, value);
 }

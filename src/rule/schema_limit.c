@@ -88,7 +88,8 @@ static void parse_align(struct load *load, const struct field *field, const stru
         schema_error(load, field->name, value, align_forms, "%s", problem);
 }
 
-static void parse_cost(struct load *load, const struct field *field, const struct node *value, void *into)
+static void parse_cost_number(struct load *load, const struct field *field, const struct node *value,
+                              void *into)
 {
     if (value->kind == NODE_MAP)
         schema_later(load, field->name, value, field->later,
@@ -97,7 +98,8 @@ static void parse_cost(struct load *load, const struct field *field, const struc
         parse_integer(load, field, value, into);
 }
 
-static void parse_enforce(struct load *load, const struct field *field, const struct node *value, void *into)
+static void parse_enforce_word(struct load *load, const struct field *field, const struct node *value,
+                               void *into)
 {
     bool is_share =
         value->kind == NODE_SCALAR && value->text.len > 1 && value->text.at[value->text.len - 1] == '%';
@@ -183,8 +185,9 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                      .sentence = "remove it; use a rate meanwhile" },
     [LIMIT_ALIGN] = { "align", parse_align, "epoch, first-request or calendar ZONE", 0, .fallback = "epoch",
                       .sentence = "where windows start" },
-    [LIMIT_COST] = { "cost", parse_cost, "integer", RULE(cost), .min = 1, .max = COST_MAX, .fallback = "1",
-                     .later = "a cost taken from an attribute", .sentence = "what one request costs" },
+    [LIMIT_COST] = { "cost", parse_cost_number, "integer", RULE(cost), .min = 1, .max = COST_MAX,
+                     .fallback = "1", .later = "a cost taken from an attribute",
+                     .sentence = "what one request costs" },
     [LIMIT_DEBT] = { "debt", parse_later, "integer", 0, .later = "settling a cost afterwards",
                      .sentence = "remove it" },
     [LIMIT_REFUSED] = { "refused", parse_word, "word", UNUSED, .words = refuseds, .fallback = "free",
@@ -206,7 +209,7 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                           .fallback = "overflow", .sentence = "what a new key gets when the table is full" },
     [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", UNUSED, .words = states_lost,
                                 .fallback = "full", .sentence = "how budgets begin after a restart" },
-    [LIMIT_ENFORCE] = { "enforce", parse_enforce, "word", UNUSED, .words = enforces, .fallback = "always",
+    [LIMIT_ENFORCE] = { "enforce", parse_enforce_word, "word", UNUSED, .words = enforces, .fallback = "always",
                         .later = "enforcing in part", .sentence = "how hard the limit is" },
     [LIMIT_REPLY] = { "reply", parse_later, "map", 0, .later = "a reply of one's own",
                       .sentence = "remove it" },
@@ -301,7 +304,7 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
 
 void parse_limits(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    struct weir_contract *contract = into;
+    struct rules *rules = into;
     if (!schema_is_list(load, field->name, value,
                         "write a list: `limits:` and below it `- name: ...` for each"))
         return;
@@ -310,11 +313,11 @@ void parse_limits(struct load *load, const struct field *field, const struct nod
                      WEIR_LIMITS_MAX);
         return;
     }
-    contract->rules = REGION_NEW(load->region, struct rule, value->count + 1);
-    if (contract->rules == NULL)
+    rules->list = REGION_NEW(load->region, struct rule, value->count + 1);
+    if (rules->list == NULL)
         return;
     for (const struct node *node = value->first; node != NULL; node = node->next) {
-        read_limit(load, node, contract->limit_count, &contract->rules[contract->limit_count]);
-        contract->limit_count++;
+        read_limit(load, node, rules->limit_count, &rules->list[rules->limit_count]);
+        rules->limit_count++;
     }
 }

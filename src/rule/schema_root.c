@@ -93,14 +93,17 @@ static const struct field server_fields[] = {
 
 void parse_server(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    struct weir_contract *contract = into;
     const struct node *given[SERVER_FIELDS];
-    struct server_reading reading = { .server = &contract->server };
+    struct server_reading reading = { .server = load->server };
+    struct region *region = load->region;
+    (void)into;
     load->owner = (struct owner){ .what = "server" };
+    load->region = load->home;
     (void)schema_read(load, value, field->name, server_fields, SERVER_FIELDS, &reading, given);
+    load->region = region;
     load->owner = (struct owner){ 0 };
-    contract->server.admin = reading.admin;
-    contract->server.tokens = reading.tokens;
+    load->server->admin = reading.admin;
+    load->server->tokens = reading.tokens;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -123,7 +126,7 @@ static const struct field memory_fields[] = {
 
 void parse_memory(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    struct memory_config *memory = &((struct weir_contract *)into)->memory;
+    struct memory_config *memory = &((struct rules *)into)->memory;
     const struct node *given[MEMORY_FIELDS];
     load->owner = (struct owner){ .what = "memory" };
     (void)schema_read(load, value, field->name, memory_fields, MEMORY_FIELDS, memory, given);
@@ -137,14 +140,13 @@ void parse_memory(struct load *load, const struct field *field, const struct nod
 /* ---- The top level ------------------------------------------------------------------------------------------------ */
 
 struct root_reading {
-    struct weir_contract *contract;
+    struct rules *rules;
     uint64_t version, replicas;
     int headers;
 };
 
-/* The parts write into the contract itself. */
-static void parse_into_contract(struct load *load, const struct field *field, const struct node *value,
-                                void *into)
+/* The parts write into the rules themselves. */
+static void parse_part(struct load *load, const struct field *field, const struct node *value, void *into)
 {
     static const struct {
         const char *name;
@@ -157,7 +159,7 @@ static void parse_into_contract(struct load *load, const struct field *field, co
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(field->name, parts[i].name) == 0)
-            parts[i].parse(load, field, value, ((struct root_reading *)into)->contract);
+            parts[i].parse(load, field, value, ((struct root_reading *)into)->rules);
 }
 
 static const struct word headers_words[] = {
@@ -173,12 +175,12 @@ static const struct word headers_words[] = {
 static const struct field root_fields[] = {
     { "weir", parse_integer, "integer", ROOT(version), .min = 1, .max = 1, .is_required = true,
       .sentence = "begin the contract with `weir: 1`, the version of its language" },
-    { "identity", parse_into_contract, "map", 0, .fallback = "ip from the peer",
+    { "identity", parse_part, "map", 0, .fallback = "ip from the peer",
       .sentence = "where attributes come from" },
-    { "limits", parse_into_contract, "list", 0, .is_required = true,
+    { "limits", parse_part, "list", 0, .is_required = true,
       .sentence = "add `limits:` and below it `- name: ...` for each limit" },
-    { "server", parse_into_contract, "map", 0, .sentence = "where the program listens" },
-    { "memory", parse_into_contract, "map", 0, .sentence = "how much is reserved at the start" },
+    { "server", parse_part, "map", 0, .sentence = "where the program listens" },
+    { "memory", parse_part, "map", 0, .sentence = "how much is reserved at the start" },
     { "headers", parse_word, "word", ROOT(headers), .words = headers_words, .fallback = "trio",
       .sentence = "which reply fields carry the numbers" },
     { "replicas", parse_integer, "integer", ROOT(replicas), .min = 1, .max = 1000000, .fallback = "1",
@@ -190,14 +192,15 @@ static const struct field root_fields[] = {
 
 void schema_read_contract(struct load *load, const struct node *root)
 {
-    struct weir_contract *contract = load->contract;
+    struct rules *rules = load->rules;
     const struct node *given[ROOT_FIELDS];
-    struct root_reading reading = { .contract = contract };
+    struct root_reading reading = { .rules = rules };
     load->owner = (struct owner){ 0 };
     if (!schema_read(load, root, "the contract", root_fields, ROOT_FIELDS, &reading, given))
         return;
-    contract->replicas = reading.replicas;
-    contract->server.headers = (enum weir_headers)reading.headers;
+    rules->replicas = reading.replicas;
+    rules->headers = (enum weir_headers)reading.headers;
     load->limits = given[2];
+    load->serving = given[3];
     load->memory = given[4];
 }

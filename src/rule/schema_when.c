@@ -27,7 +27,7 @@ unsigned schema_attribute(struct load *load, const char *field, const struct nod
         return ATTRIBUTE_NONE;
     }
     struct slice copy = region_copy(load->region, name->text);
-    unsigned number = copy.at == NULL ? ATTRIBUTE_NONE : attribute_claim(&load->contract->attributes, copy);
+    unsigned number = copy.at == NULL ? ATTRIBUTE_NONE : attribute_claim(&load->rules->attributes, copy);
     if (number == ATTRIBUTE_NONE && copy.at != NULL)
         schema_error(load, field, name, "use fewer names", "is one more than the %d that a contract may read",
                      MATCH_ATTRIBUTES_MAX);
@@ -205,7 +205,7 @@ static bool is_word(const struct node *node, const char *word)
 static bool read_condition(struct load *load, const char *attribute, const struct node *node,
                            struct condition *condition)
 {
-    enum spelling spelling = load->contract->attributes.slots[condition->attribute].spelling;
+    enum spelling spelling = load->rules->attributes.slots[condition->attribute].spelling;
     if (node->kind == NODE_MAP && node->count == 1 && is_word(node->first, "not")) {
         condition->is_negated = true;
         node = node->first->next;
