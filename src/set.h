@@ -19,23 +19,37 @@
 #include "store/store.h"
 #include "weir.h"
 
+/*
+ * The shapes of one limit: the first is of keys without an override, the others one for each different size. A limit that a
+ * change leaves alone takes its family over, numbers and all; any change of it makes a new one, so that a cell's number
+ * tells which set it was last written under.
+ */
+struct family {
+    struct member {
+        struct shape *shape;
+        struct weir_size size;
+    } * members;
+    size_t count, room;
+    uint32_t lineage;
+};
+
 /* One limit of a set. */
 struct limit {
     struct siphash
         prefix; /* the secret and what makes the limit the same (name, algorithm, align, key_form), absorbed */
-    const struct shape *shape; /* of keys without an override */
-    uint32_t has_overrides;
-    uint32_t lineage;
-    weir_ns retries_free_within;
-    struct weir_limit given; /* with strings of its own */
+    const struct shape *shape; /* family->members[0].shape */
+    size_t override_count;
+    struct family *family;
+    struct weir_limit given; /* as it was added; its strings are those below, or NULL */
     char name[WEIR_NAME_MAX + 1];
+    char zone[WEIR_NAME_MAX + 2];
 };
 
 /* A key with a size of its own, by its hash. */
 struct override {
-    uint64_t hash; /* 0: an empty place; a key whose hash is 0 cannot be overridden, which no key will notice */
+    uint64_t hash;
     const struct shape *shape; /* NULL: unlimited */
-    weir_limit_id limit;
+    int32_t limit;             /* id + 1; 0: an empty place */
 };
 
 struct weir_set {
@@ -45,21 +59,30 @@ struct weir_set {
     size_t limit_count, limit_room;
     struct limit **limits;
     int32_t *by_name;                     /* open addressing, id + 1; twice limit_room places */
+    int32_t *by_lineage;                  /* the same by family->lineage, made when the set is put in force */
     struct override *overrides;           /* open addressing by hash, at most half full */
     size_t override_count, override_room; /* room is a power of two, or 0 */
+};
+
+/* Shapes that no cell names any more, but that a call which is running may have met. */
+struct retired {
+    struct family **families;
+    size_t count, room;
 };
 
 struct weir {
     struct store *store;
     weir_ns origin;
     struct weir_set *_Atomic current;
-    struct weir_set *old;         /* after a commit, until weir_quiesce() */
+    struct weir_set *old;           /* after a commit, until weir_quiesce() */
+    struct retired retired;         /* after that, until the next one */
+    const struct shape **successor; /* by number, for the sweep; reserved by the commit */
+    bool *is_gone;
     struct siphash seed;          /* the secret, nothing absorbed */
-    struct siphash signer;        /* keys the proof that reservations carry: the secret and a word of its own */
     int64_t wall_offset;          /* as of weir_new(), for epoch windows */
+    weir_ns lost_at;              /* a stamp */
     _Atomic weir_ns wall_read_at; /* when weir_check_now() last looked at the wall */
     struct weir_allocator allocator;
-    struct weir_change *change; /* being built */
     uint32_t next_lineage, next_generation;
     uint64_t numbers[(WEIR_LIMITS_MAX + 64) / 64]; /* shape numbers in use, a bit each */
 };
@@ -75,8 +98,8 @@ static inline const struct limit *set_limit(const struct weir_set *set, weir_lim
     return (size_t)id < set->limit_count ? set->limits[id] : NULL;
 }
 
-/* The limit of a lineage in the set, or NULL: it was removed. */
-const struct limit *set_find_lineage(const struct weir_set *set, uint32_t lineage, weir_limit_id *id);
+/* The limit of a lineage in the set, or WEIR_NO_LIMIT: it was removed. */
+weir_limit_id set_find_lineage(const struct weir_set *set, uint32_t lineage);
 
 /* The hash of a key under a limit. */
 static inline uint64_t set_hash(const struct limit *limit, const void *key, size_t len)
@@ -90,7 +113,7 @@ const struct shape *set_shape_overridden(const struct weir_set *set, const struc
 static inline const struct shape *set_shape(const struct weir_set *set, const struct limit *limit,
                                             uint64_t hash)
 {
-    return limit->has_overrides ? set_shape_overridden(set, limit, hash) : limit->shape;
+    return limit->override_count > 0 ? set_shape_overridden(set, limit, hash) : limit->shape;
 }
 
 /* Stamps are ns since the origin; see weir_options.origin. */
@@ -103,5 +126,33 @@ static inline weir_ns set_from_stamp(const struct weir *weir, weir_ns stamp)
 {
     return stamp > WEIR_NO_TIME - weir->origin ? WEIR_NO_TIME : stamp + weir->origin;
 }
+
+/* ---- Building (set.c, change.c) ---------------------------------------------------------------------------- */
+
+struct weir_set *set_new(struct weir *weir);
+
+/* Free a set, and with `and_families` the shapes of its limits. */
+void set_free(struct weir_set *set, bool and_families);
+void family_free(struct weir *weir, struct family *family);
+
+/* As weir_limit_add() and weir_override_add(), without making shapes known to the store. */
+int set_add_limit(struct weir_set *set, const struct weir_limit *limit, weir_limit_id *out);
+int set_add_override(struct weir_set *set, weir_limit_id id, const void *key, size_t len,
+                     const struct weir_size *size);
+
+/* The override of a hash, or the empty place where it would stand. override_room is not 0. */
+struct override *set_override_place(const struct weir_set *set, uint64_t hash);
+
+/* Give the family's shapes from `first` on their numbers and make them known. All or none. */
+int family_publish(struct weir *weir, struct family *family, size_t first);
+
+/* The reverse: the store forgets them, and their numbers are free. */
+void family_withdraw(struct weir *weir, struct family *family);
+
+/* Index the set by lineage. 0 or WEIR_ERR_MEMORY. */
+int set_index_lineages(struct weir_set *set);
+
+void *set_take_memory(struct weir *weir, size_t size);
+void set_give_memory(struct weir *weir, void *memory, size_t size);
 
 #endif

@@ -36,7 +36,6 @@ struct shape {
     enum weir_algorithm algorithm;
     enum weir_align align;
     enum weir_when_full when_full;
-    weir_limit_id limit;
     uint16_t number;       /* 1 .. WEIR_LIMITS_MAX, its name in the tag word of a cell */
     uint32_t lineage;      /* of the limit, the same through every change that keeps its counters */
     uint32_t generation;   /* of the set it came into force with */
@@ -89,8 +88,8 @@ struct report {
 #define SHAPE_GRACE_NS WEIR_SECOND
 
 /*
- * Make the shape of a limit. `wall_at_origin` is Unix time in ns at stamp 0. Leaves number and limit to the
- * caller; a calendar is allocated by `allocator` and belongs to the shape until shape_deinit().
+ * Make the shape of a limit. `wall_at_origin` is Unix time in ns at stamp 0. Leaves number, lineage, generation,
+ * since and lost_at to the caller; a calendar is allocated by `allocator` and belongs to the shape until shape_deinit().
  * Returns 0 or the code of weir_limit_add() that says what does not fit.
  */
 int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall_at_origin,
