@@ -58,6 +58,7 @@ struct weir_diagnostic {
     const char *message;   /* what is wrong, naming thing and value: "burst is missing for 'tenant-requests'" */
     const char *cure;      /* what to do about it; never NULL */
     const char *source;    /* the line of text it is about, without its end; NULL when there is none */
+    const char *file;      /* where that text was read: the name that was given, or a file in a folder of that name */
 };
 
 struct weir_diagnostics;

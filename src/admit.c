@@ -124,10 +124,14 @@ int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t coun
             const struct weir_ask *ask = &asks[done + i];
             const struct shape *shape = set_shape(set, set->limits[ask->limit], hashes[i]);
             struct store_answer answer;
-            if (decide_one(set, shape, hashes[i], ask->cost, stamp, false, &answer))
+            if (decide_one(set, shape, hashes[i], ask->cost, stamp, false, &answer)) {
                 write_decision(weir, ask->limit, shape, &answer, &out[done + i]);
-            else /* a change came in between: this one is decided under the new set */
-                (void)weir_check(weir, ask->limit, ask->key, ask->key_len, ask->cost, now, &out[done + i]);
+                continue;
+            }
+            /* A change came in between: this one is decided under the new set. */
+            int code = weir_check(weir, ask->limit, ask->key, ask->key_len, ask->cost, now, &out[done + i]);
+            if (code != 0)
+                return code;
         }
     }
     return 0;

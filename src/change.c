@@ -217,6 +217,11 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
         disown(set, kinds);
         return code;
     }
+    for (size_t i = 0; i < set->limit_count; i++) {
+        const struct limit *before = kinds[i] == WEIR_CHANGE_RESIZED ? predecessor(old, set->limits[i]) : NULL;
+        if (before != NULL)
+            store_succeed_overflow(weir->store, before->shape, set->limits[i]->shape);
+    }
     weir->next_generation++;
     weir->old = old;
     atomic_store_explicit(&weir->current, set, memory_order_release);

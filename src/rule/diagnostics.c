@@ -11,25 +11,58 @@
 /* Bytes of a source line that are kept: terminals are narrower, and one line may be the whole file. */
 #define SOURCE_MAX 400
 
+/* One text that findings are about. */
+struct source {
+    const char *name;
+    struct slice text;
+};
+
+struct finding {
+    struct weir_diagnostic said; /* first: what callers see */
+    unsigned source;
+};
+
 struct weir_diagnostics {
     struct region region;
-    const char *name;
-    struct weir_diagnostic *items;
+    struct source *sources;
+    unsigned source_count, source_capacity, source;
+    struct finding *items;
     size_t count, capacity, errors, dropped;
 };
+
+static bool add_source(struct weir_diagnostics *diagnostics, const char *name, struct slice text)
+{
+    if (diagnostics->source_count == diagnostics->source_capacity) {
+        unsigned capacity = diagnostics->source_capacity == 0 ? 1 : 4 * diagnostics->source_capacity;
+        struct source *sources = REGION_NEW(&diagnostics->region, struct source, capacity);
+        if (sources == NULL)
+            return false;
+        if (diagnostics->source_count > 0)
+            memcpy(sources, diagnostics->sources, diagnostics->source_count * sizeof *sources);
+        diagnostics->sources = sources;
+        diagnostics->source_capacity = capacity;
+    }
+    const char *copy = region_copy(&diagnostics->region, slice_of(name)).at;
+    if (copy == NULL)
+        return false;
+    diagnostics->sources[diagnostics->source_count++] = (struct source){ copy, text };
+    return true;
+}
 
 struct weir_diagnostics *diagnostics_new(const char *name, const struct weir_allocator *allocator)
 {
     struct region region;
     region_init(&region, allocator);
     struct weir_diagnostics *diagnostics = REGION_NEW(&region, struct weir_diagnostics, 1);
-    const char *copy = region_copy(&region, slice_of(name)).at;
-    if (diagnostics == NULL || copy == NULL) {
+    if (diagnostics == NULL) {
         region_deinit(&region);
         return NULL;
     }
-    diagnostics->name = copy;
     diagnostics->region = region;
+    if (!add_source(diagnostics, name, (struct slice){ "", 0 })) {
+        weir_diagnostics_free(diagnostics);
+        return NULL;
+    }
     return diagnostics;
 }
 
@@ -48,7 +81,22 @@ size_t weir_diagnostics_count(const struct weir_diagnostics *diagnostics)
 
 const struct weir_diagnostic *weir_diagnostics_at(const struct weir_diagnostics *diagnostics, size_t index)
 {
-    return diagnostics != NULL && index < diagnostics->count ? &diagnostics->items[index] : NULL;
+    return diagnostics != NULL && index < diagnostics->count ? &diagnostics->items[index].said : NULL;
+}
+
+unsigned diagnostics_source(struct weir_diagnostics *diagnostics, const char *name, struct slice text)
+{
+    return add_source(diagnostics, name, text) ? diagnostics->source_count - 1 : 0;
+}
+
+void diagnostics_use(struct weir_diagnostics *diagnostics, unsigned source)
+{
+    diagnostics->source = source;
+}
+
+const char *diagnostics_name(const struct weir_diagnostics *diagnostics)
+{
+    return diagnostics->sources[0].name;
 }
 
 size_t diagnostics_errors(const struct weir_diagnostics *diagnostics)
@@ -57,11 +105,11 @@ size_t diagnostics_errors(const struct weir_diagnostics *diagnostics)
 }
 
 /* Room for one more, or NULL. */
-static struct weir_diagnostic *claim(struct weir_diagnostics *diagnostics)
+static struct finding *claim(struct weir_diagnostics *diagnostics)
 {
     if (diagnostics->count == diagnostics->capacity) {
         size_t capacity = diagnostics->capacity == 0 ? 8 : 2 * diagnostics->capacity;
-        struct weir_diagnostic *items = REGION_NEW(&diagnostics->region, struct weir_diagnostic, capacity);
+        struct finding *items = REGION_NEW(&diagnostics->region, struct finding, capacity);
         if (items == NULL)
             return NULL;
         if (diagnostics->count > 0)
@@ -88,26 +136,30 @@ void diagnostics_add(struct weir_diagnostics *diagnostics, enum weir_severity se
     (void)vsnprintf(message, sizeof message, format, arguments); /* a longer one is cut */
     va_end(arguments);
 
-    struct weir_diagnostic *item = claim(diagnostics);
+    struct finding *item = claim(diagnostics);
     if (item == NULL)
         return;
     const char *message_copy = region_copy(&diagnostics->region, slice_of(message)).at;
     const char *cure_copy = region_copy(&diagnostics->region, slice_of(cure)).at;
     if (message_copy == NULL || cure_copy == NULL)
         return;
-    *item = (struct weir_diagnostic){ .severity = severity,
-                                      .line = place.line,
-                                      .column = place.column,
-                                      .width = place.width == 0 ? 1 : place.width,
-                                      .message = message_copy,
-                                      .cure = cure_copy };
+    item->source = diagnostics->source;
+    item->said = (struct weir_diagnostic){ .severity = severity,
+                                           .line = place.line,
+                                           .column = place.column,
+                                           .width = place.width == 0 ? 1 : place.width,
+                                           .message = message_copy,
+                                           .cure = cure_copy };
     diagnostics->count++;
 }
 
 static int compare_places(const void *x, const void *y)
 {
-    const struct weir_diagnostic *a = x;
-    const struct weir_diagnostic *b = y;
+    const struct weir_diagnostic *a = &((const struct finding *)x)->said;
+    const struct weir_diagnostic *b = &((const struct finding *)y)->said;
+    unsigned a_source = ((const struct finding *)x)->source, b_source = ((const struct finding *)y)->source;
+    if (a_source != b_source)
+        return a_source < b_source ? -1 : 1;
     if (a->line != b->line)
         return a->line < b->line ? -1 : 1;
     if (a->column != b->column)
@@ -128,33 +180,46 @@ static struct slice line_at(struct slice text, size_t from)
     return (struct slice){ text.at + from, len };
 }
 
-bool diagnostics_finish(struct weir_diagnostics *diagnostics, struct slice text)
+/* Attach the lines of one text to the findings from `item` on that are about it; gives the first that is not. */
+static size_t attach_lines(struct weir_diagnostics *diagnostics, size_t item)
 {
-    if (diagnostics->dropped > 0 && diagnostics->count == DIAGNOSTICS_MAX) {
-        struct weir_diagnostic *last = &diagnostics->items[DIAGNOSTICS_MAX - 1];
-        last->line = 0; /* sorted to the front, where it is read */
-        last->column = 0;
-        last->message = "more than a thousand findings: only the first are shown";
-        last->cure = "mend these and load again";
-    }
-    if (diagnostics->count > 0)
-        qsort(diagnostics->items, diagnostics->count, sizeof *diagnostics->items, compare_places);
-
+    unsigned number = diagnostics->items[item].source;
+    const struct source *source = &diagnostics->sources[number];
+    struct slice text = source->text;
     unsigned line = 1;
     size_t from = 0;
-    for (size_t i = 0; i < diagnostics->count; i++) {
-        struct weir_diagnostic *item = &diagnostics->items[i];
-        if (item->line == 0)
+    for (; item < diagnostics->count && diagnostics->items[item].source == number; item++) {
+        struct weir_diagnostic *said = &diagnostics->items[item].said;
+        said->file = source->name;
+        if (said->line == 0)
             continue;
-        while (line < item->line && from < text.len) {
+        while (line < said->line && from < text.len) {
             const char *end = memchr(text.at + from, '\n', text.len - from);
             from = end == NULL ? text.len : (size_t)(end - text.at) + 1;
             line++;
         }
-        struct slice source = line_at(text, from);
-        bool is_shown = line == item->line && source.len > 0 && item->column <= source.len + 1;
-        item->source = is_shown ? region_copy(&diagnostics->region, source).at : NULL;
+        struct slice shown_line = line_at(text, from);
+        bool is_shown = line == said->line && shown_line.len > 0 && said->column <= shown_line.len + 1;
+        said->source = is_shown ? region_copy(&diagnostics->region, shown_line).at : NULL;
     }
+    return item;
+}
+
+bool diagnostics_finish(struct weir_diagnostics *diagnostics, struct slice text)
+{
+    diagnostics->sources[0].text = text;
+    if (diagnostics->dropped > 0 && diagnostics->count == DIAGNOSTICS_MAX) {
+        struct finding *last = &diagnostics->items[DIAGNOSTICS_MAX - 1];
+        last->source = 0; /* sorted to the front, where it is read */
+        last->said.line = 0;
+        last->said.column = 0;
+        last->said.message = "more than a thousand findings: only the first are shown";
+        last->said.cure = "mend these and load again";
+    }
+    if (diagnostics->count > 0)
+        qsort(diagnostics->items, diagnostics->count, sizeof *diagnostics->items, compare_places);
+    for (size_t item = 0; item < diagnostics->count;)
+        item = attach_lines(diagnostics, item);
     return !diagnostics->region.has_failed;
 }
 
@@ -198,14 +263,13 @@ static void print_caret(const struct weir_diagnostic *item, FILE *out)
         fputc('~', out);
 }
 
-static void print_one(const struct weir_diagnostics *diagnostics, const struct weir_diagnostic *item, FILE *out,
-                      bool is_coloured)
+static void print_one(const struct weir_diagnostic *item, FILE *out, bool is_coloured)
 {
     const char *bold = is_coloured ? "\033[1m" : "";
     const char *colour = is_coloured ? severities[item->severity].colour : "";
     const char *plain = is_coloured ? "\033[0m" : "";
 
-    fprintf(out, "%s%s:", bold, diagnostics->name);
+    fprintf(out, "%s%s:", bold, item->file);
     if (item->line > 0)
         fprintf(out, "%u:%u:", item->line, item->column);
     fprintf(out, "%s %s%s:%s %s%s%s\n", plain, colour, severities[item->severity].word, plain, bold,
@@ -221,5 +285,5 @@ static void print_one(const struct weir_diagnostics *diagnostics, const struct w
 void weir_diagnostics_print(const struct weir_diagnostics *diagnostics, FILE *out, bool is_coloured)
 {
     for (size_t i = 0; i < weir_diagnostics_count(diagnostics); i++)
-        print_one(diagnostics, &diagnostics->items[i], out, is_coloured);
+        print_one(&diagnostics->items[i].said, out, is_coloured);
 }

@@ -24,6 +24,17 @@ __attribute__((format(printf, 5, 6))) void diagnostics_add(struct weir_diagnosti
                                                            enum weir_severity severity, struct place place,
                                                            const char *cure, const char *format, ...);
 
+/*
+ * Several texts (an importer reads a folder): what is added from now on is about the text of this number. 0 is the text
+ * that diagnostics_finish() is given; diagnostics_source() adds another and gives its number, or 0 without memory. The
+ * name is copied; the text is borrowed until diagnostics_finish().
+ */
+unsigned diagnostics_source(struct weir_diagnostics *diagnostics, const char *name, struct slice text);
+void diagnostics_use(struct weir_diagnostics *diagnostics, unsigned source);
+
+/* The name of text 0. */
+const char *diagnostics_name(const struct weir_diagnostics *diagnostics);
+
 size_t diagnostics_errors(const struct weir_diagnostics *diagnostics);
 
 /* Sort by place and attach the lines of `text`. Afterwards nothing may be added. False: out of memory, also earlier. */

@@ -82,6 +82,44 @@ void rate_format(const struct rate *rate, struct text *out)
     text_put(out, units[rate->unit].word);
 }
 
+const char *duration_parse(struct slice text, weir_ns *out)
+{
+    static const struct {
+        const char *word;
+        weir_ns length;
+    } steps[] = {
+        { "d", WEIR_DAY },          { "h", WEIR_HOUR },        { "m", WEIR_MINUTE }, { "s", WEIR_SECOND },
+        { "ms", WEIR_MILLISECOND }, { "us", WEIR_MICROSECOND }, { "ns", 1 },
+    };
+    const size_t count = sizeof steps / sizeof *steps;
+    weir_ns whole = 0;
+    size_t next = 0; /* the largest unit that may follow */
+    do {
+        uint64_t number;
+        struct slice digits = digits_of(text);
+        if (digits.len == 0 || !slice_to_u64(digits, INT64_MAX, &number))
+            return "is not a length of time";
+        text = (struct slice){ text.at + digits.len, text.len - digits.len };
+        size_t len = 0, step = next;
+        while (len < text.len && (text.at[len] < '0' || text.at[len] > '9'))
+            len++;
+        while (step < count && !slice_equals((struct slice){ text.at, len }, slice_of(steps[step].word)))
+            step++;
+        if (len == 0)
+            return "has no unit: a bare number is no length of time";
+        if (step == count)
+            return "is not a length of time";
+        weir_ns length;
+        if (__builtin_mul_overflow(number, steps[step].length, &length)
+            || __builtin_add_overflow(whole, length, &whole))
+            return "is too long";
+        next = step + 1;
+        text = (struct slice){ text.at + len, text.len - len };
+    } while (text.len > 0);
+    *out = whole;
+    return NULL;
+}
+
 void duration_format(weir_ns length, char out[48])
 {
     static const struct {

@@ -39,6 +39,12 @@ const char *rate_parse(struct slice text, struct rate *out);
 /* Add the rate in its one spelling: "60/m". */
 void rate_format(const struct rate *rate, struct text *out);
 
+/* NULL, or what is wrong with a length of time: 200ms, 5s, 15m, 1h, 7d, also us and ns, or a sum such as 1m30s. */
+const char *duration_parse(struct slice text, weir_ns *out);
+
+/* Valid forms, for cures. */
+#define DURATION_FORMS "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s"
+
 /* "1 s", "15 min", "1.5 s", "month": a length in plain words, exact, into 48 bytes. */
 void duration_format(weir_ns length, char out[48]);
 

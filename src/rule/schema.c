@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "rule/rate.h"
+#include "rule/contract.h"
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */
 
@@ -348,6 +348,34 @@ void parse_rate(struct load *load, const struct field *field, const struct node 
     else if (value->kind != NODE_BAD)
         schema_error(load, field->name, value, RATE_FORMS ", and month, year with `align: calendar ZONE`", "%s",
                      problem);
+}
+
+void parse_duration(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    char cure[200], least[48], most[48];
+    weir_ns length = 0;
+    const char *problem = node_scalar_problem(value);
+    if (problem == NULL)
+        problem = duration_parse(value->text, &length);
+    if (problem == NULL && length < field->min)
+        problem = "is too short";
+    if (problem == NULL && length > field->max)
+        problem = "is too long";
+    if (problem == NULL) {
+        *MEMBER(weir_ns, into, field) = length;
+    } else if (value->kind != NODE_BAD) {
+        duration_format(field->min, least);
+        duration_format(field->max, most);
+        (void)snprintf(cure, sizeof cure, DURATION_FORMS ", from %s to %s", least, most);
+        schema_error(load, field->name, value, cure, "%s", problem);
+    }
+}
+
+void parse_attribute(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    unsigned number = schema_attribute(load, field->name, value);
+    if (number != ATTRIBUTE_NONE)
+        *MEMBER(uint16_t, into, field) = (uint16_t)number;
 }
 
 void parse_later(struct load *load, const struct field *field, const struct node *value, void *into)

@@ -340,3 +340,12 @@ int yaml_read(struct region *region, struct slice text, struct weir_diagnostics 
     *out = is_whole ? reader.root : NULL;
     return 0;
 }
+
+const struct node *node_value(const struct node *map, const char *key)
+{
+    if (map != NULL && map->kind == NODE_MAP)
+        for (const struct node *name = map->first; name != NULL; name = name->next->next)
+            if (name->kind == NODE_SCALAR && slice_equals(name->text, slice_of(key)))
+                return name->next;
+    return NULL;
+}

@@ -37,4 +37,7 @@ struct node {
 int yaml_read(struct region *region, struct slice text, struct weir_diagnostics *diagnostics,
               struct node **out);
 
+/* The value under a key of a map; NULL where there is none, or `map` is no map. */
+const struct node *node_value(const struct node *map, const char *key);
+
 #endif

@@ -96,3 +96,16 @@ uint64_t store_overflows(const struct store *store, const struct shape *shape)
 {
     return __atomic_load_n(&slot_of(store, shape)->overflows, __ATOMIC_RELAXED);
 }
+
+/*
+ * order:    relaxed; nobody charges the new word yet, and what is still charged to the old one is charged under the old
+ *           set, as P14 counts it.
+ */
+void store_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next)
+{
+    uint64_t word = __atomic_load_n(&slot_of(store, old)->word, __ATOMIC_RELAXED);
+    if (is_log(next))
+        log_succeed_overflow(store, old, next);
+    else
+        __atomic_store_n(&slot_of(store, next)->word, shape_convert(old, next, word), __ATOMIC_RELAXED);
+}

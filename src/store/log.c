@@ -222,3 +222,17 @@ void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t
     give_back(store, shape, ring, taken, cost);
     word_unlock(lock);
 }
+
+void log_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next)
+{
+    uint32_t from = slot_of(store, old)->ring, to = slot_of(store, next)->ring;
+    if (from == RING_NONE || to == RING_NONE || !word_lock(&ring_of(store, from)->lock, LOCK_SPINS))
+        return;
+    struct log_view source = view_of(store, old, from), target = view_of(store, next, to);
+    uint32_t room = target.mask + 1, first = source.count > room ? source.count - room : 0;
+    for (uint32_t i = first; i < source.count; i++)
+        target.stamps[(target.head + target.count++) & target.mask] =
+            source.stamps[(source.head + i) & source.mask];
+    word_unlock(&ring_of(store, from)->lock);
+    keep(store, to, &target);
+}

@@ -104,6 +104,9 @@ void store_convert(struct store *store, const struct shape *shape, uint64_t hash
  */
 void store_succeed(struct store *store, const struct shape *const *successor, const bool *is_gone, weir_ns now);
 
+/* What overflowing keys have used goes on under the new shape, of the same lineage; before that shape is in force. */
+void store_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next);
+
 /* Forget a shape: no cell names it any more. Its number may be used again. */
 void store_shape_remove(struct store *store, const struct shape *shape);
 

@@ -208,6 +208,9 @@ bool log_give_back(struct store *store, const struct shape *shape, struct cell s
 void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t ring,
                         const struct store_answer *taken, uint64_t cost);
 
+/* Copy what the old shape's overflow ring holds into the new one's, newest first as far as there is room. */
+void log_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next);
+
 /* ---- limits of a shape number --------------------------------------------------------------------------------- */
 
 static inline struct slot *slot_of(const struct store *store, const struct shape *shape)

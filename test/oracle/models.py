@@ -67,18 +67,40 @@ class Model:
     def saw(self, now):
         """A stamp was used under this limit (calendars publish their window)."""
 
+    # Beside deciding: what a refusal charges (1.14), a settlement or refund changes (1.13), what a key whose history was
+    # lost had (4.7), and what a state of the model before a change means here (1.17). Tokens done are rounded down.
+
+    def charge_refused(self, state, now, cost):
+        raise Ambiguous
+
+    def overdraw(self, state, now, amount):
+        """(state, tokens charged) of an unconditional charge."""
+        raise Ambiguous
+
+    def give_back(self, state, charged_at, now, amount):
+        """(state, tokens given back)."""
+        raise Ambiguous
+
+    def lost(self, at):
+        raise Ambiguous
+
+    def convert(self, old, state, at):
+        raise Ambiguous
+
 
 class Bucket(Model):
     """Token bucket and leaky bucket as a meter: the exact rational GCRA, E counted in tokens (algorithms 1.2)."""
 
     exact_horizon = True
 
-    def __init__(self, count, period, burst):
+    def __init__(self, count, period, burst, debt=0):
         self.rate = Fraction(count, period)
-        self.capacity = burst
+        self.capacity, self.debt = burst, debt
 
     def clock(self, now):
         return self.rate * now
+
+    clock_up = clock
 
     def passes(self, state, now, cost):
         return max(0, (state or 0) - self.clock(now)) + cost <= self.capacity
@@ -89,6 +111,33 @@ class Bucket(Model):
     def charge(self, state, now, cost):
         return max(state or 0, self.clock(now)) + cost
 
+    def base(self, state, now):
+        """Where a charge begins: at the level, or at the clock where the bucket is full."""
+        return self.clock_up(now) if self.is_whole(state, now) else state
+
+    def charge_refused(self, state, now, cost):
+        base = self.base(state, now)
+        return max(base, min(base + cost, self.clock(now) + 2 * self.capacity))
+
+    def overdraw(self, state, now, amount):
+        base = self.base(state, now)
+        raised = max(base, min(base + amount, self.clock(now) + self.capacity + self.debt))
+        return (raised, int(raised - base)) if raised > base else (state, 0)
+
+    def give_back(self, state, charged_at, now, amount):
+        used = max(0, (state or 0) - self.clock(max(now, charged_at)))
+        return state if used == 0 else state - min(used, amount), int(min(used, amount))
+
+    def lost(self, at):
+        return self.clock_up(at) + self.capacity
+
+    def convert(self, old, state, at):
+        used = (state or 0) - old.clock(at)
+        return self.clock_up(at) + self.scaled(used) if used > 0 else None
+
+    def scaled(self, used):
+        return used
+
 
 class StrictBucket(Bucket):
     """The same under the strict rule of algorithms 2.3 and 2.4, for rates that no tick divides.
@@ -97,13 +146,13 @@ class StrictBucket(Bucket):
     clock rounded up. Where one nanosecond is a whole number of ticks this is the rational bucket itself.
     """
 
-    def __init__(self, count, period, burst):
-        super().__init__(count, period, burst)
+    def __init__(self, count, period, burst, debt=0, above=0):
+        super().__init__(count, period, burst, debt)
         n, p = self.rate.numerator, self.rate.denominator
         if count == 0:
             self.ticks = 1
         else:
-            cap = min((2**62 * p) // (n * HORIZON), (2**62 - 1) // max(burst, 1))
+            cap = min((2**62 * p) // (n * HORIZON), (2**62 - 1) // max(burst + above, 1))
             if cap < 1:
                 raise ValueError("no tick fits this rate and burst")
             self.ticks = p if p <= cap else 2 ** (cap.bit_length() - 1)
@@ -113,11 +162,16 @@ class StrictBucket(Bucket):
         ticks = self.rate * now * self.ticks
         return Fraction(ticks.numerator // ticks.denominator, self.ticks)
 
+    def clock_up(self, now):
+        return self.scaled(self.rate * now)
+
+    def scaled(self, used):
+        """Rounded up to a tick."""
+        ticks = used * self.ticks
+        return Fraction(-((-ticks.numerator) // ticks.denominator), self.ticks)
+
     def charge(self, state, now, cost):
-        if self.is_whole(state, now):
-            ticks = self.rate * now * self.ticks
-            return Fraction(-((-ticks.numerator) // ticks.denominator), self.ticks) + cost
-        return state + cost
+        return self.base(state, now) + cost
 
 
 class FixedWindow(Model):
@@ -126,8 +180,10 @@ class FixedWindow(Model):
     def __init__(self, count, period, start):
         self.capacity, self.period, self.start = count, period, start
 
-    def index(self, now):
+    def window(self, now):
         return (self.start + now) // self.period
+
+    index = window  # that a request is counted in
 
     def used(self, state, now):
         return state[1] if state is not None and state[0] >= self.index(now) else 0
@@ -142,6 +198,34 @@ class FixedWindow(Model):
         index = self.index(now) if state is None else max(state[0], self.index(now))
         return (index, self.used(state, now) + cost)
 
+    def charge_refused(self, state, now, cost):
+        used = self.used(state, now)
+        return self.charge(state, now, max(0, min(cost, 2 * self.capacity - used)))
+
+    def overdraw(self, state, now, amount):
+        done = max(0, min(amount, self.capacity - self.used(state, now)))
+        return (self.charge(state, now, done), done) if done else (state, 0)
+
+    def give_back(self, state, charged_at, now, amount):
+        if state is None or not state[0] == self.window(charged_at) == self.index(now):
+            return state, 0
+        done = min(amount, state[1])
+        return (state[0], state[1] - done), done
+
+    def lost(self, at):
+        return self.index(at), self.capacity
+
+    def length(self):
+        return self.period
+
+    def convert(self, old, state, at):
+        if self.length() == old.length():
+            return state
+        if state is not None and state[0] > old.index(at):
+            raise Ambiguous
+        used = old.used(state, at)
+        return (self.index(at), used) if used else None
+
 
 class CalendarWindow(FixedWindow):
     """Civil days, weeks from Monday, months and years. The limit's window never goes back (algorithms 2.9)."""
@@ -151,23 +235,29 @@ class CalendarWindow(FixedWindow):
         self.unit, self.zone = unit, zoneinfo.ZoneInfo(zone)
         self.published = None
 
-    def index(self, now):
+    def window(self, now):
         seconds = (self.start + now) // SECOND
         instant = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).astimezone(self.zone)
         day = instant.toordinal()  # day 1 was a Monday
         index = {"d": day, "w": (day - 1) // 7, "month": instant.year * 12 + instant.month, "year": instant.year}
-        return index[self.unit] if self.published is None else max(index[self.unit], self.published)
+        return index[self.unit]
+
+    def index(self, now):
+        return self.window(now) if self.published is None else max(self.window(now), self.published)
 
     def saw(self, now):
         self.published = self.index(now)
+
+    def length(self):
+        return self.unit
 
 
 class FirstRequestWindow(Model):
     """A window that begins at a key's first request, its start rounded up to a power of two of ns (algorithms 2.8)."""
 
-    def __init__(self, count, period):
+    def __init__(self, count, period, most):
         self.capacity, self.period = count, period
-        start_bits = 63 - count.bit_length()
+        start_bits = 63 - most.bit_length()
         self.unit = 1
         while 2**start_bits * self.unit < 2 * HORIZON:
             self.unit *= 2
@@ -184,7 +274,33 @@ class FirstRequestWindow(Model):
     def charge(self, state, now, cost):
         if self.used(state, now) > 0:
             return (state[0], state[1] + cost)
-        return (-(-now // self.unit) * self.unit, cost)
+        return (self.round_up(now), cost)
+
+    def round_up(self, start):
+        return -(-start // self.unit) * self.unit
+
+    def charge_refused(self, state, now, cost):
+        return self.charge(state, now, max(0, min(cost, 2 * self.capacity - self.used(state, now))))
+
+    def overdraw(self, state, now, amount):
+        done = max(0, min(amount, self.capacity - self.used(state, now)))
+        return (self.charge(state, now, done), done) if done else (state, 0)
+
+    def give_back(self, state, charged_at, now, amount):
+        used = self.used(state, now)
+        if used == 0 or not state[0] <= charged_at < state[0] + self.period:
+            return state, 0
+        done = min(amount, used)
+        return (state[0], used - done), done
+
+    def lost(self, at):
+        return self.round_up(at), self.capacity
+
+    def convert(self, old, state, at):
+        """Another period begins at the change, with what was counted."""
+        used = old.used(state, at)
+        start = state[0] if state is not None and old.period == self.period else at
+        return (self.round_up(start), used) if used else None
 
 
 class SlidingWindow(Model):
@@ -218,6 +334,37 @@ class SlidingWindow(Model):
         index, previous, current, _ = self.view(state, now)
         return index, previous, current + cost
 
+    def charge_refused(self, state, now, cost):
+        _, _, current, _ = self.view(state, now)
+        return self.charge(state, now, max(0, min(cost, 2 * self.capacity - current)))
+
+    def overdraw(self, state, now, amount):
+        _, _, current, _ = self.view(state, now)
+        done = max(0, min(amount, self.capacity - current))
+        return (self.charge(state, now, done), done) if done else (state, 0)
+
+    def give_back(self, state, charged_at, now, amount):
+        index, previous, current, _ = self.view(state, now)
+        charged = (self.start + charged_at) // self.period
+        if charged == index:
+            done = min(amount, current)
+            return (index, previous, current - done), done
+        done = min(amount, previous) if charged + 1 == index else 0
+        return ((index, previous - done, current), done) if done else (state, 0)
+
+    def lost(self, at):
+        return (self.start + at) // self.period, 0, self.capacity
+
+    def convert(self, old, state, at):
+        """Another period: what is used at the change, rounded up, enters the new window that contains it."""
+        if self.period == old.period or state is None:
+            return state
+        if state[0] > (old.start + at) // old.period:
+            raise Ambiguous
+        _, previous, current, elapsed = old.view(state, at)
+        used = current - (-previous * (old.period - elapsed) // old.period)
+        return ((self.start + at) // self.period, 0, used) if used else None
+
 
 class SlidingLog(Model):
     """Every admitted stamp. One exactly a period old no longer counts (algorithms 1.5)."""
@@ -242,6 +389,25 @@ class SlidingLog(Model):
         kept = tuple(entry for entry in state or () if entry[0] > stamp - self.period)
         return kept + ((stamp, cost),)
 
+    def overdraw(self, state, now, amount):
+        done = max(0, min(amount, self.capacity - self.live(state, now)))
+        return (self.charge(state, now, done), done) if done else (state, 0)
+
+    def give_back(self, state, charged_at, now, amount):
+        """The newest stamps not later than the charge."""
+        left, kept = amount, []
+        for stamp, cost in reversed(state or ()):
+            taken = min(left, cost) if stamp <= charged_at and stamp > now - self.period else 0
+            left -= taken
+            kept += [(stamp, cost - taken)] if cost > taken else []
+        return tuple(reversed(kept)) or None, amount - left
+
+    def convert(self, old, state, at):
+        """Stamps need no conversion; one that counts no more may be forgotten, so it must not come back."""
+        if any(at - self.period < stamp <= at - old.period for stamp, _ in state or ()):
+            raise Ambiguous
+        return state
+
 
 def parse_rate(text):
     """(count, period in ns or None, unit): "100/15m" is (100, 900 s, "m")."""
@@ -256,9 +422,11 @@ def models_of(limit, start):
     """The models of one limit of a contract: the exact one first; a second where rounding must be told apart."""
     algorithm = limit.get("algorithm", "token-bucket")
     count, period, unit = parse_rate(limit["rate"])
+    is_charged = limit.get("refused") == "charged"
     if algorithm in ("token-bucket", "leaky-bucket"):
-        strict = StrictBucket(count, period, limit["burst"])
-        exact = Bucket(count, period, limit["burst"])
+        burst, debt = limit["burst"], limit.get("debt", 0)
+        strict = StrictBucket(count, period, burst, debt, max(debt, burst) if is_charged else debt)
+        exact = Bucket(count, period, burst, debt)
         return [exact] if strict.is_exact else [exact, strict]
     if algorithm == "sliding-window":
         return [SlidingWindow(count, period, start)]
@@ -266,7 +434,7 @@ def models_of(limit, start):
         return [SlidingLog(count, period)]
     align = limit.get("align", "epoch")
     if align == "first-request":
-        return [FirstRequestWindow(count, period)]
+        return [FirstRequestWindow(count, period, 2 * count if is_charged else count)]
     if align.startswith("calendar "):
         return [CalendarWindow(count, unit, align.split()[1], start)]
     return [FixedWindow(count, period, start)]
