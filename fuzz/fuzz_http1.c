@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_http1.c - any bytes as a request head and a chunked body: whole and in pieces they must read the same, slices
- * must lie inside, and a body decoded in place never grows.
+ * fuzz_http1.c - any bytes as a request head and a chunked body: whole and in pieces they must read the same,
+ * slices must lie inside, and a body decoded in place never grows.
  *
- * The first byte says how the rest is cut into pieces. Copies are as long as their bytes, so that a look behind the
- * end is seen.
+ * The first byte says how the rest is cut into pieces. Copies are as long as their bytes, so that a look behind
+ * the end is seen.
  */
 #include <stdlib.h>
 #include <string.h>

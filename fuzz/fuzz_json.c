@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_json.c - any bytes as JSON and as a check body: tokens lie inside and nest, strings read back as written, a body
- * is read or refused with a named fault that is itself valid JSON text.
+ * fuzz_json.c - any bytes as JSON and as a check body: tokens lie inside and nest, strings read back as
+ * written, a body is read or refused with a named fault that is itself valid JSON text.
  */
 #include <stdlib.h>
 #include <string.h>

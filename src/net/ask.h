@@ -40,6 +40,7 @@ struct ask {
 };
 
 struct decider {
+    /* A fault of the request itself is found and answered here, while its bytes are at hand to say which. */
     void (*start)(struct decider *decider, struct ask *ask);
     void (*cancel)(struct decider *decider, struct ask *ask);
     void (*close)(struct decider *decider); /* every ask is done; may close handles on the loop */

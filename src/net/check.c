@@ -2,8 +2,9 @@
 /*
  * check.c - POST /v1/check: one request described by its attributes, or up to a thousand.
  *
- * Idea: everything that can be wrong is found before anything is decided, so a bad item charges nothing, neither
- * itself nor its neighbours.
+ * Idea: a batch is judged whole before any of it is decided, so a bad item charges nothing, neither itself nor its
+ * neighbours. A single request is judged by deciding it, which looks at it once; only if that fails it is looked at
+ * again, for the words.
  */
 #include "net/worker.h"
 
@@ -32,15 +33,33 @@ static bool wants_200(struct slice query)
     return http1_query(query, SLICE("status"), &value) && slice_equals(value, SLICE("200"));
 }
 
+static void decide_one(struct turn *turn, const struct check_body *body)
+{
+    turn_ask(turn, &body->requests[0].ask);
+    int code = turn_fault(turn);
+    struct check_fault fault;
+    if (code == 0)
+        return;
+    if (!is_acceptable(turn->conn->worker->server->contract, body, &fault))
+        answer_fault(turn, &fault);
+    else
+        turn_error(turn, 500, weir_error_text(code), SLICE(""), SLICE(""));
+}
+
+static void decide_batch(struct turn *turn, const struct check_body *body)
+{
+    for (size_t i = 0; i < body->count && !turn->conn->is_gone; i++)
+        turn_ask(turn, &body->requests[i].ask);
+}
+
 void handle_check(struct request *request)
 {
     struct turn *turn = request->turn;
-    const struct conn *conn = turn->conn;
-    struct worker *worker = conn->worker;
+    struct worker *worker = turn->conn->worker;
     struct check_body body;
     struct check_fault fault;
     if (check_parse(&worker->storage, request->body.at, request->body.len, &body, &fault) != 0
-        || !is_acceptable(worker->server->contract, &body, &fault)) {
+        || (body.is_batch && !is_acceptable(worker->server->contract, &body, &fault))) {
         answer_fault(turn, &fault);
         return;
     }
@@ -54,6 +73,8 @@ void handle_check(struct request *request)
         return;
     }
     turn->is_always_200 = wants_200(request->head->query);
-    for (size_t i = 0; i < body.count && !conn->is_gone; i++)
-        turn_ask(turn, &body.requests[i].ask);
+    if (body.is_batch)
+        decide_batch(turn, &body);
+    else
+        decide_one(turn, &body);
 }

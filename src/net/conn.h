@@ -151,6 +151,9 @@ void turn_body(struct turn *turn, unsigned status, struct slice content_type, st
 bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
 void turn_ask(struct turn *turn, const struct weir_request *request);
 
+/* Why the request of turn_ask() could not be decided, and the turn is to be answered otherwise; 0 when it was. */
+int turn_fault(struct turn *turn);
+
 /* Answer a reserved turn as weir_answer_refused() says, without asking. */
 void turn_refuse(struct turn *turn);
 

@@ -173,7 +173,7 @@ static bool has_room(const struct listener *listener)
 static bool is_listed(const struct weir_contract_server *settings, uint32_t uid)
 {
     if (!settings->has_uids)
-        return uid == 0 || uid == geteuid();
+        return uid == 0 || uid == getuid();
     for (size_t i = 0; i < settings->uid_count; i++)
         if (settings->uids[i] == uid)
             return true;

@@ -58,6 +58,10 @@ static void late_start(struct decider *decider, struct ask *ask)
 {
     struct late *late = (struct late *)decider;
     ask->result = weir_contract_decide(late->contract, &ask->request, ask->now, &ask->answer);
+    if (ask->result != 0) {
+        ask_finish(decider, ask, ask->result);
+        return;
+    }
     ask->due = weir_now() + late_draw(late) % (late->max_ms + 1) * WEIR_MILLISECOND;
     ask->later = late->waiting;
     late->waiting = ask;

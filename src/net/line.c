@@ -380,6 +380,22 @@ void turn_ask(struct turn *turn, const struct weir_request *request)
     ask_start(conn->worker->decider, ask);
 }
 
+int turn_fault(struct turn *turn)
+{
+    struct worker *worker = turn->conn->worker;
+    struct ask *ask = turn->first_ask;
+    if (ask == NULL || ask->state != ASK_DONE || ask->result == 0)
+        return 0;
+    int code = ask->result;
+    turn->first_ask = NULL;
+    turn->last_ask = NULL;
+    turn->is_done = false;
+    worker->asks_out -= turn->asks_left;
+    turn->asks_left = 0;
+    worker_ask_free(worker, ask);
+    return code;
+}
+
 void turn_refuse(struct turn *turn)
 {
     struct ask *ask = new_ask(turn);

@@ -2,8 +2,8 @@
 /*
  * answer.c - the numbers of a decision as JSON and as reply fields.
  *
- * Rounding goes one way: published seconds up (a wait that is refused is at least 1), tokens down. Where a decision
- * is undecided its counts are not known, so they are null here and absent there.
+ * Rounding goes one way: published seconds up (a wait that is refused is at least 1), tokens down. Where a
+ * decision is undecided its counts are not known, so they are null here and absent there.
  *
  * Elsewhere: the HTTP envelope (response.c).
  */
@@ -43,8 +43,8 @@ unsigned answer_status(enum weir_outcome outcome, enum answer_door door)
 /* ---- Lengths of time ------------------------------------------------------------------------------------- */
 
 /*
- * How long to wait, exactly; WEIR_NO_TIME where none is known. 0 only for an allowed request: whatever else comes
- * back with a retry time that has passed already is told the smallest wait there is.
+ * How long to wait, exactly; WEIR_NO_TIME where none is known. 0 only for an allowed request: whatever else
+ * comes back with a retry time that has passed already is told the smallest wait there is.
  */
 static weir_ns retry_after(const struct weir_decision *decision, weir_ns now)
 {
@@ -185,7 +185,7 @@ void answer_batch_close(struct text *out)
     text_literal(out, "]}\n");
 }
 
-/* ---- Problem documents ------------------------------------------------------------------------------------ */
+/* ---- Problem documents ----------------------------------------------------------------------------------- */
 
 /* One sentence for what cannot be read off the numbers: why no wait helps, or why nothing could be decided. */
 static const char *detail_of(const struct weir_decision *decision)
@@ -264,7 +264,7 @@ void answer_error_json(struct text *out, unsigned status, const char *detail, st
     text_literal(out, "}\n");
 }
 
-/* ---- Reply fields ------------------------------------------------------------------------------------------- */
+/* ---- Reply fields ---------------------------------------------------------------------------------------- */
 
 static uint64_t clamp(uint64_t value)
 {
@@ -295,10 +295,10 @@ static void trio_fields(struct text *out, const struct trio *names, const struct
 }
 
 /*
- * The draft's `t`: the time until more quota exists; WEIR_NO_TIME to say nothing (the budget is whole, or nothing
- * comes back). A bucket gets one token each window / capacity, counted back from the instant it is full; that is
- * exact where a token's period is whole nanoseconds, else up to 2 ns late. A window gets it when it ends. Neither may
- * be later than the retry time of a violated limit, which is when quota exists too.
+ * The draft's `t`: the time until more quota exists; WEIR_NO_TIME to say nothing (the budget is whole, or
+ * nothing comes back). A bucket gets one token each window / capacity, counted back from the instant it is
+ * full; that is exact where a token's period is whole nanoseconds, else up to 2 ns late. A window gets it when
+ * it ends. Neither may be later than the retry time of a violated limit, which is when quota exists too.
  */
 static weir_ns more_after(const struct weir_contract_limit *limit, const struct weir_decision *decision,
                           weir_ns now)
@@ -341,8 +341,8 @@ static void draft_state(struct text *out, const struct weir_contract_limit *limi
 
 /*
  * One field of the draft: a Structured Fields List of names as Strings (names of limits hold no quote and no
- * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose state
- * is known; a field without members is left out.
+ * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose
+ * state is known; a field without members is left out.
  */
 static void draft_field(struct text *out, const struct weir_contract *contract,
                         const struct weir_answer *answer, weir_ns now, bool is_policy)

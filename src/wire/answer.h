@@ -2,9 +2,9 @@
 /*
  * answer.h - decisions as bytes: JSON, problem documents, reply fields, whole HTTP responses.
  *
- * Idea: the words and numbers that clients read are made in one place, so that every door, the library's JSON and
- * `weir check --json` say the same. Numbers are written from integers; published waits are rounded up, remaining
- * tokens down, so nobody is told to come too early or promised what is not there.
+ * Idea: the words and numbers that clients read are made in one place, so that every door, the library's JSON
+ * and `weir check --json` say the same. Numbers are written from integers; published waits are rounded up,
+ * remaining tokens down, so nobody is told to come too early or promised what is not there.
  *
  *   instants  become lengths from `now`, the stamp the decision was asked at. A decision that holds for a later
  *             stamp (decided_at: `now` was stale) therefore names the longer wait that is really ahead.
@@ -56,8 +56,8 @@ void answer_json(struct text *out, const struct weir_contract *contract, const s
                  weir_ns now);
 
 /*
- * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with `status`
- * in front. Before each item see that ANSWER_JSON_MAX bytes are free.
+ * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with
+ * `status` in front. Before each item see that ANSWER_JSON_MAX bytes are free.
  */
 void answer_batch_open(struct text *out);
 void answer_batch_item(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
@@ -87,13 +87,14 @@ void answer_fields(struct text *out, const struct answer_contract *shape, const 
 void answer_decision(struct text *out, const struct answer_contract *shape, const struct answer_manner *manner,
                      enum answer_door door, bool is_always_200, const struct weir_answer *answer, weir_ns now);
 
-/* A whole response to a faulty request. `extra`: further field lines with their line ends ("Allow: GET\r\n"), or empty. */
+/* A whole response to a faulty request. `extra`: more field lines with their ends ("Allow: GET\r\n"), or empty. */
 void answer_error(struct text *out, const struct answer_manner *manner, unsigned status, const char *detail,
                   struct slice field, struct slice extra);
 
 /*
- * Any other response: status line, Content-Type (empty: none), `extra` lines, Content-Length, Connection, the empty
- * line; then the body unless manner->is_head. A body that is elsewhere is announced by answer_head() alone.
+ * Any other response: status line, Content-Type (empty: none), `extra` lines, Content-Length, Connection, the
+ * empty line; then the body unless manner->is_head. A body that is elsewhere is announced by answer_head()
+ * alone.
  */
 void answer_head(struct text *out, const struct answer_manner *manner, unsigned status,
                  struct slice content_type, struct slice extra, uint64_t body_len);

@@ -2,8 +2,8 @@
 /*
  * check.c - one pass over a check body: each member once, each by name.
  *
- * A request is at most three levels deep (batch, request, attributes), so each level has its function and nothing
- * recurses. Faults are rare, so their words are made with the text writer, not cheaply.
+ * A request is at most three levels deep (batch, request, attributes), so each level has its function and
+ * nothing recurses. Faults are rare, so their words are made with the text writer, not cheaply.
  */
 #include "wire/check.h"
 
@@ -170,7 +170,7 @@ static bool read_wait(struct parse *parse, struct check_request *request)
     return true;
 }
 
-/* ---- Attributes ------------------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------------------ */
 
 static bool is_attribute_name(struct slice name)
 {
@@ -185,8 +185,8 @@ static bool is_attribute_name(struct slice name)
 }
 
 /*
- * A name as the C string that struct weir_attribute wants, in scratch. One with escapes was unescaped to its end
- * already; for a plain one, the quotes around it in the body are the room that its copy and the zero take.
+ * A name as the C string that struct weir_attribute wants, in scratch. One with escapes was unescaped to its
+ * end already; for a plain one, the quotes around it in the body are the room that its copy and the zero take.
  */
 static const char *keep_name(struct json *json, struct slice name)
 {
@@ -275,7 +275,7 @@ static bool read_attributes(struct parse *parse, struct check_request *request)
     return true;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------------------- */
 
 static bool read_requests(struct parse *parse, struct check_request *request);
 

@@ -35,8 +35,9 @@ struct chunked {
 void chunked_init(struct chunked *chunked, uint64_t max);
 
 /*
- * Decode the `len` new bytes at `at`. The decoded bytes stand at the front of `at` afterwards, *body_len of them;
- * *used bytes were read (all, unless the body is done: the rest belongs to the next request and has not moved).
+ * Decode the `len` new bytes at `at`. The decoded bytes stand at the front of `at` afterwards, *body_len of
+ * them; *used bytes were read (all, unless the body is done: the rest belongs to the next request and has not
+ * moved).
  */
 enum chunked_result chunked_decode(struct chunked *chunked, char *at, size_t len, size_t *body_len,
                                    size_t *used);

@@ -2,8 +2,8 @@
 /*
  * http1.c - one pass over a request head, with a search for its end in front when it arrives in pieces.
  *
- * The pass stops at the first fault in reading order, so a head gives the same answer in whatever pieces it came.
- * Running out of bytes is never a fault, except that the buffer is full.
+ * The pass stops at the first fault in reading order, so a head gives the same answer in whatever pieces it
+ * came. Running out of bytes is never a fault, except that the buffer is full.
  *
  * Elsewhere: why each choice is stricter or laxer than Node's parser (docs/http-parser.md).
  */
@@ -67,10 +67,11 @@ static enum http1_result bad(struct http1_head *head, unsigned status, const cha
 /* The run of bytes of a class; may be empty, and may reach the end of what is there. */
 static struct slice run_of(struct reader *reader, unsigned class)
 {
-    const char *start = reader->at;
-    while (reader->at < reader->end && has_class(*reader->at, class))
-        reader->at++;
-    return (struct slice){ start, (size_t)(reader->at - start) };
+    const char *start = reader->at, *at = start, *end = reader->end;
+    while (at < end && has_class(*at, class))
+        at++;
+    reader->at = at;
+    return (struct slice){ start, (size_t)(at - start) };
 }
 
 #define BYTES(value) (UINT64_C(0x0101010101010101) * (value))
@@ -243,7 +244,7 @@ static enum http1_result request_line(struct reader *reader)
     return result == HTTP1_DONE ? split_target(head) : result;
 }
 
-/* ---- Fields that change how the message is read ------------------------------------------------------------ */
+/* ---- Fields that change how the message is read ---------------------------------------------------------- */
 
 static enum http1_result read_host(struct reader *reader, struct slice value)
 {
@@ -322,7 +323,7 @@ static enum http1_result interpret(struct reader *reader, struct slice name, str
     }
 }
 
-/* ---- Field lines ------------------------------------------------------------------------------------------- */
+/* ---- Field lines ----------------------------------------------------------------------------------------- */
 
 static enum http1_result field_line(struct reader *reader)
 {
@@ -387,10 +388,11 @@ static enum http1_result read_head(struct reader *reader)
     return result;
 }
 
-/* ---- In pieces ----------------------------------------------------------------------------------------------- */
+/* ---- In pieces ------------------------------------------------------------------------------------------- */
 
 /*
- * Search the new bytes. True when reading the head is worth while: its end has come, or a line that reading refuses.
+ * Search the new bytes. True when reading the head is worth while: its end has come, or a line that reading
+ * refuses.
  */
 static bool search(struct http1_parser *parser, const char *at, size_t len)
 {
@@ -434,7 +436,7 @@ enum http1_result http1_parse(struct http1_parser *parser, const char *at, size_
     return HTTP1_MORE;
 }
 
-/* ---- Looking up ------------------------------------------------------------------------------------------------ */
+/* ---- Looking up ------------------------------------------------------------------------------------------ */
 
 const struct weir_field *http1_field(const struct http1_head *head, struct slice name, size_t *count)
 {

@@ -3,14 +3,14 @@
  * http1.h - the head of an HTTP/1.0 or 1.1 request: read whole, or refused with a status and a sentence.
  *
  * Idea: two servers that read one head differently can be made to disagree about where a request ends (request
- * smuggling). So whatever RFC 9112 leaves to taste is refused here: bare LF or CR, folded lines, blanks before a
- * colon, two lengths, a length and a coding, any coding but `chunked`. docs/http-parser.md lists each choice beside
- * what Node does.
+ * smuggling). So whatever RFC 9112 leaves to taste is refused here: bare LF or CR, folded lines, blanks before
+ * a colon, two lengths, a length and a coding, any coding but `chunked`. docs/http-parser.md lists each choice
+ * beside what Node does.
  *
- * The buffer is contiguous and may move between calls; out->... points into the buffer of the call that answered
- * HTTP1_DONE. Nothing is allocated or copied. A head that arrives whole is read once. Of one that does not, each new
- * byte is only searched for the head's end, and the head is read once more when that has come: a client that sends
- * byte by byte costs no more than three looks at each.
+ * The buffer is contiguous and may move between calls; out->... points into the buffer of the call that
+ * answered HTTP1_DONE. Nothing is allocated or copied. A head that arrives whole is read once. Of one that does
+ * not, each new byte is only searched for the head's end, and the head is read once more when that has come: a
+ * client that sends byte by byte costs no more than three looks at each.
  *
  * Elsewhere: bodies (chunked.h), sockets and time-outs (net/), what attributes headers carry (rule/).
  */
@@ -24,7 +24,7 @@
 #define HTTP1_HEAD_MAX ((size_t)32 << 10)
 #define HTTP1_FIELDS_MAX 100
 
-/* Empty lines that may come before a request line: RFC 9112 2.2 asks for at least one, and one is what old clients send. */
+/* Empty lines before a request line: RFC 9112 2.2 asks for at least one, and one is what old clients send. */
 #define HTTP1_EMPTY_LINES_MAX 1
 
 enum http1_result {
@@ -63,8 +63,8 @@ struct http1_head {
 };
 
 /*
- * Look at the `len` bytes received since the last request. Give the same parser and the same bytes, plus new ones,
- * until the answer is not HTTP1_MORE. A buffer of HTTP1_HEAD_MAX bytes always suffices.
+ * Look at the `len` bytes received since the last request. Give the same parser and the same bytes, plus new
+ * ones, until the answer is not HTTP1_MORE. A buffer of HTTP1_HEAD_MAX bytes always suffices.
  */
 enum http1_result http1_parse(struct http1_parser *parser, const char *at, size_t len, struct http1_head *out);
 

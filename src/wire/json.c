@@ -88,8 +88,8 @@ static size_t utf8_encode(char *to, uint32_t point)
 }
 
 /*
- * One escape; json->at is on its backslash and is moved behind it. Writes 1 to 4 bytes, fewer than the escape has.
- * Returns how many, 0 on an error that is set.
+ * One escape; json->at is on its backslash and is moved behind it. Writes 1 to 4 bytes, fewer than the escape
+ * has. Returns how many, 0 on an error that is set.
  */
 static size_t escape(struct json *json, char *to)
 {

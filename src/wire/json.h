@@ -2,8 +2,8 @@
 /*
  * json.h - a strict pull reader of JSON (RFC 8259): one token per call, no tree, no allocation, no recursion.
  *
- * Idea: the caller knows which members it accepts, so it asks for the next token and decides; what it does not know
- * it refuses by name. Text must be valid UTF-8, escapes must not make lone surrogates, nesting stops at
+ * Idea: the caller knows which members it accepts, so it asks for the next token and decides; what it does not
+ * know it refuses by name. Text must be valid UTF-8, escapes must not make lone surrogates, nesting stops at
  * JSON_DEPTH_MAX, and a number keeps its raw text, so that nobody mistakes 1e3 or 0.5 for an integer.
  *
  * Elsewhere: which members a body has, and duplicates (check.c).
@@ -42,8 +42,8 @@ struct json {
 };
 
 /*
- * Begin. `text` and `scratch` are borrowed while tokens are used; scratch of `len` bytes always suffices (without
- * escapes none is used).
+ * Begin. `text` and `scratch` are borrowed while tokens are used; scratch of `len` bytes always suffices
+ * (without escapes none is used).
  */
 void json_init(struct json *json, const char *text, size_t len, char *scratch, size_t scratch_cap);
 

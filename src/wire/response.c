@@ -139,8 +139,8 @@ void answer_decision(struct text *out, const struct answer_contract *shape, cons
 void answer_error(struct text *out, const struct answer_manner *manner, unsigned status, const char *detail,
                   struct slice field, struct slice extra)
 {
-    char storage
-        [4096]; /* what struct check_fault holds, were each of its bytes an escape, and more than our own words */
+    /* What struct check_fault holds, were each of its bytes an escape, and more than our own words. */
+    char storage[4096];
     struct text body = text_of(storage, sizeof storage);
     answer_error_json(&body, status, detail, field);
     out->is_cut |= body.is_cut;

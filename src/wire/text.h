@@ -2,8 +2,8 @@
 /*
  * text.h - appending to a buffer that cannot grow.
  *
- * Idea: what does not fit is dropped whole and remembered, so that a writer needs no check per append: it looks at
- * `is_cut` once, at the end. Nothing is ever written past `cap`, and no zero byte ends the text.
+ * Idea: what does not fit is dropped whole and remembered, so that a writer needs no check per append: it looks
+ * at `is_cut` once, at the end. Nothing is ever written past `cap`, and no zero byte ends the text.
  *
  * Elsewhere: what the bytes mean (answer.c, prometheus.c).
  */
@@ -28,7 +28,7 @@ static inline struct slice text_slice(const struct text *text)
     return (struct slice){ text->at, text->len };
 }
 
-/* Room for `len` more bytes, or NULL, after which the text is cut. The caller adds what it wrote to text->len. */
+/* Room for `len` more bytes, or NULL and the text is cut. The caller adds what it wrote to text->len. */
 static inline char *text_claim(struct text *text, size_t len)
 {
     if (text->is_cut || len > text->cap - text->len) {
@@ -41,7 +41,7 @@ static inline char *text_claim(struct text *text, size_t len)
 static inline void text_bytes(struct text *text, const char *at, size_t len)
 {
     char *to = text_claim(text, len);
-    if (to != NULL && len > 0) {
+    if (to != NULL && at != NULL) { /* an empty slice may have no address */
         memcpy(to, at, len);
         text->len += len;
     }
@@ -66,8 +66,8 @@ void text_u64(struct text *text, uint64_t value);
 void text_seconds(struct text *text, uint64_t ns);
 
 /*
- * The bytes as a JSON string with its quotes. Quote, backslash and control bytes are escaped; a byte that is not
- * part of valid UTF-8 becomes U+FFFD, so that the result is always valid JSON.
+ * The bytes as a JSON string with its quotes. Quote, backslash and control bytes are escaped; a byte that is
+ * not part of valid UTF-8 becomes U+FFFD, so that the result is always valid JSON.
  */
 void text_json(struct text *text, struct slice bytes);
 

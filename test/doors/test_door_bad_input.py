@@ -106,7 +106,11 @@ HEADS = [
 
 class Bodies(unittest.TestCase):
     def test_bad_bodies(self):
-        with Server(READS_PATH_AND_IP, virtual=True) as server, server.connect() as connection:
+        for env in [{}, {'WEIR_TEST_LATE': '5:1'}]:
+            self.refuse_bodies(env)
+
+    def refuse_bodies(self, env):
+        with Server(READS_PATH_AND_IP, virtual=True, env=env) as server, server.connect() as connection:
             for why, body, field in BODIES:
                 with self.subTest(why):
                     reply = connection.ask('POST', '/v1/check', body, [NOW])
@@ -119,6 +123,18 @@ class Bodies(unittest.TestCase):
                         self.assertEqual(problem.get('field'), field)
             reply = server.check('{"tenant":"a"}', headers=[NOW])
             self.assertEqual(reply.json['remaining'], 19, 'nothing was charged')
+
+    def test_more_limits_than_a_request_may_meet(self):
+        """A contract's mistake: at /v1/check the caller can narrow its attributes, a proxy's client cannot."""
+        limits = ''.join(f'  - name: l{i}\n    key: []\n    rate: 1/s\n    burst: 1\n' for i in range(65))
+        with Server('weir: 1\nlimits:\n' + limits) as server:
+            reply = server.check('{}')
+            self.assertEqual(reply.status, 400)
+            self.assertIn('more than 64 limits', reply.json['detail'])
+            reply = server.ask('POST', '/v1/check', '{"requests":[{"attributes":{}}]}')
+            self.assertEqual(reply.status, 400)
+            self.assertEqual(server.ask('GET', '/v1/auth').status, 500)
+            self.assertIn('event=undecidable door=auth code=WEIR_ERR_ASKS', server.log())
 
     def test_1_MiB_and_one_byte_more(self):
         blanks = b' ' * ((1 << 20) - len(BODY))

@@ -18,6 +18,19 @@ limits:
     burst: 2
 """
 
+PER_USER_AND_ALL = """
+weir: 1
+limits:
+  - name: per-user
+    key: [user]
+    algorithm: fixed-window
+    rate: 1/1m
+  - name: all
+    key: []
+    algorithm: fixed-window
+    rate: 10/1m
+"""
+
 
 class Check(unittest.TestCase):
     def test_founding_example(self):
@@ -99,6 +112,17 @@ class Check(unittest.TestCase):
             self.assertEqual((refused.status, refused.json['limit']), (429, 'writes'))
             reply = server.check('{"tenant":"a"}', headers=[('Weir-Now', 0)])
             self.assertEqual(reply.json['remaining'], 17)
+
+    def test_B57_a_refusal_by_one_limit_charges_none(self):
+        """1 per user and 10 for all: u1's 20 attempts spend one of the ten; u2..u10 pass; u11, u12 keep their own."""
+        with Server(PER_USER_AND_ALL, virtual=True) as server:
+            def ask(user, at=0):
+                return server.check('{"user":"%s"}' % user, headers=[('Weir-Now', at)])
+            self.assertEqual([ask('u1').status for _ in range(20)], [200] + [429] * 19)
+            replies = [ask(f'u{i}') for i in range(2, 13)]
+            self.assertEqual([r.status for r in replies], [200] * 9 + [429] * 2)
+            self.assertEqual(replies[-1].json['limit'], 'all')
+            self.assertEqual([ask('u11', 60 * 10**9).status, ask('u11', 60 * 10**9).status], [200, 429])
 
     def test_batch(self):
         with Server(virtual=True) as server:

@@ -202,6 +202,22 @@ class Example(unittest.TestCase):
                     if why == 'undecided':
                         self.assertEqual(reply.fields['retry-after'], '7')
 
+    def test_accel(self):
+        """What passes reaches the application whole; a refusal reaches the client as weir wrote it."""
+        with Stack('nginx-accel.conf') as stack:
+            for i in range(20):
+                reply = stack.nginx.ask(f'/items/{i}?q=1', 'PUT', [('X-Mine', 'y')], body=b'x' * 1000)
+                self.assertEqual((reply.status, reply.body), (200, b'the application'))
+            method, path, headers = stack.app.seen[-1]
+            self.assertEqual((method, path, headers['X-Mine'], headers['Content-Length']),
+                             ('PUT', '/items/19?q=1', 'y', '1000'))
+            refused = stack.nginx.ask('/', headers=[('X-Forwarded-For', '203.0.113.7'), ('X-Original-URI', '/y')])
+            self.assertEqual((refused.status, refused.json['limit']), (429, 'per-address'))
+            self.assertEqual((refused.fields['retry-after'], refused.fields['ratelimit-remaining']), ('1', '0'))
+            self.assertEqual(len(stack.app.seen), 20)
+            stack.stop_weir()
+            self.assertEqual(stack.nginx.ask().status, 502)
+
     # A client that sends these would like to be somebody else, ask for something else, or wait.
     FORGED = [
         [('X-Forwarded-For', '203.0.113.7')],

@@ -2,8 +2,8 @@
 /*
  * test_answer.c - what clients read: JSON, problem documents, reply fields, whole responses.
  *
- * Decisions are made up here and expected texts are written by hand from interface.md 2 and wire-formats.md 1, so
- * this needs no limiter: the contract is a table of limits behind weir_contract_limit().
+ * Decisions are made up here and expected texts are written by hand from interface.md 2 and wire-formats.md 1,
+ * so this needs no limiter: the contract is a table of limits behind weir_contract_limit().
  */
 #include "support/unit.h"
 
@@ -16,7 +16,7 @@
 #define S WEIR_SECOND
 #define NOW (1000 * S)
 
-/* ---- A contract of four limits ------------------------------------------------------------------------------ */
+/* ---- A contract of four limits --------------------------------------------------------------------------- */
 
 enum { TENANT, WINDOW, BLOCKED, SECONDLY, LIMIT_COUNT };
 
@@ -68,7 +68,7 @@ static void expect_out(const char *expected, const char *why)
         fail_msg("%s:\n%.*s\nwant\n%s", why, (int)out.len, out.at, expected);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------------------ */
 
 static void decisions_are_the_documented_object(void **state)
 {
@@ -226,7 +226,7 @@ static void faults_name_their_field(void **state)
         "without one");
 }
 
-/* ---- Reply fields ------------------------------------------------------------------------------------------ */
+/* ---- Reply fields ---------------------------------------------------------------------------------------- */
 
 static void fields_follow_the_contract(void **state)
 {
@@ -351,7 +351,7 @@ static void the_next_token_is_counted_exactly(void **state)
     }
 }
 
-/* ---- Whole responses ---------------------------------------------------------------------------------------- */
+/* ---- Whole responses ------------------------------------------------------------------------------------- */
 
 static const struct answer_contract trio = { NULL, WEIR_HEADERS_TRIO };
 static const struct answer_manner keep = { .minor = 1, .keeps_alive = true };
@@ -486,7 +486,7 @@ static void other_responses_are_enveloped(void **state)
     assert_string_equal(answer_reason(299), "Unknown");
 }
 
-/* Any decision, also one that no limiter makes, gives valid JSON of the right length, inside the promised room. */
+/* Any decision, also one that no limiter makes, gives valid JSON of its announced length in the promised room. */
 static void any_decision_fits_the_promised_room(void **state)
 {
     struct random random = { random_seed(20260108) };

@@ -15,7 +15,7 @@ static char scratch[CHECK_BODY_MAX];
 static struct check_body body;
 static struct check_fault fault;
 
-/* Each body in memory of its own size, with as much scratch as it has bytes: what check.h promises to suffice. */
+/* Each body in memory of its own size, with as much scratch as it has bytes: check.h says that suffices. */
 static int parse(const char *at, size_t len)
 {
     static char *copy;
@@ -295,7 +295,7 @@ static void raw_zero_bytes_are_refused(void **state)
     assert_int_equal(parse(behind, sizeof behind), -1); /* its final zero is part of the body */
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------------------ */
+/* ---- Bounds ---------------------------------------------------------------------------------------------- */
 
 static char text[CHECK_BODY_MAX];
 

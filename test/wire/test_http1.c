@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_http1.c - request heads: what is read, each refusal with its reason, and the same answer in whatever pieces.
+ * test_http1.c - request heads: what is read, each refusal with its reason, and the same answer in whatever
+ * pieces.
  *
  * test_http1_node compares generated heads with another parser; the rows here say what we want, by hand.
  */
@@ -22,7 +23,7 @@ static bool is_text(struct slice slice, const char *expected)
     return slice_equals(slice, slice_of(expected));
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------------------- */
 
 static const struct refusal {
     const char *why;
@@ -148,7 +149,7 @@ static void each_bad_head_is_refused_with_its_status(void **state)
     }
 }
 
-/* ---- Heads that are read ------------------------------------------------------------------------------------ */
+/* ---- Heads that are read --------------------------------------------------------------------------------- */
 
 static const struct reading {
     const char *why;
@@ -285,7 +286,7 @@ static void query_values_are_found_by_name(void **state)
     assert_false(http1_query(SLICE("Status=200&statu=1&a=status=2"), SLICE("status"), &value));
 }
 
-/* ---- Bounds ---------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ---------------------------------------------------------------------------------------------- */
 
 /* A head of exactly `len` bytes: one long field. */
 static void fill_head(char *at, size_t len)
@@ -336,7 +337,7 @@ static void fields_are_bounded(void **state)
     }
 }
 
-/* ---- In pieces ------------------------------------------------------------------------------------------------- */
+/* ---- In pieces ------------------------------------------------------------------------------------------- */
 
 /* Slices as offsets, so that two readings in two buffers compare. */
 static bool same_slice(struct slice x, const char *x_base, struct slice y, const char *y_base)
@@ -367,8 +368,8 @@ static bool same_head(enum http1_result result, const struct http1_head *x, cons
 }
 
 /*
- * Give the head up to each of `cuts` in turn, every time in a buffer of its own that ends where the bytes do, so
- * that the sanitizer sees a look too far.
+ * Give the head up to each of `cuts` in turn, every time in a buffer of its own that ends where the bytes do,
+ * so that the sanitizer sees a look too far.
  */
 static void expect_same_in_pieces(struct slice text, const size_t *cuts, size_t cut_count, const char *why)
 {
@@ -448,7 +449,7 @@ static void a_prefix_of_a_good_head_wants_more(void **state)
     }
 }
 
-/* ---- Bytes ----------------------------------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------------------------------- */
 
 /* Each of the 256 bytes in each place, against the RFCs' rules written out here. */
 static void each_byte_in_each_place(void **state)

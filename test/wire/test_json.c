@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_json.c - the JSON reader: a table of refusals with reasons, and jansson as an oracle over random documents.
+ * test_json.c - the JSON reader: a table of refusals with reasons, and jansson as an oracle over random
+ * documents.
  *
- * Documented differences, which the oracle test excuses and nothing else: nesting stops at 16 here; jansson refuses
- * numbers beyond a double and zero bytes in names, both of which are valid JSON, and takes a zero byte between tokens
- * for the text's end, which is not.
+ * Documented differences, which the oracle test excuses and nothing else: nesting stops at 16 here; jansson
+ * refuses numbers beyond a double and zero bytes in names, both of which are valid JSON, and takes a zero byte
+ * between tokens for the text's end, which is not.
  */
 #include "support/unit.h"
 
@@ -239,7 +240,7 @@ static void scratch_is_never_overrun(void **state)
     }
 }
 
-/* ---- The oracle ---------------------------------------------------------------------------------------------- */
+/* ---- The oracle ------------------------------------------------------------------------------------------ */
 
 /* What our reader read, as jansson's tree. Numbers as doubles of their raw text. NULL on an error. */
 static json_t *tree_of(struct json *json, enum json_token token)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_text.c - the bounded writer: numbers, seconds, JSON strings, dates, and what happens at the end of the room. */
+/* test_text.c - the bounded writer: numbers, seconds, JSON strings, dates, and the end of the room. */
 #include "support/unit.h"
 
 #include <inttypes.h>
@@ -161,7 +161,7 @@ static void http_dates_agree_with_the_c_library(void **state)
     }
 }
 
-/* For every size of the buffer: what fits is written, the flag tells the rest, and no byte behind the end changes. */
+/* For every size of the buffer: what fits is written, the flag tells the rest, and nothing behind the end changes. */
 static void a_full_buffer_is_flagged_and_never_overrun(void **state)
 {
     char whole[256], part[257];
