@@ -78,6 +78,7 @@ struct weir_contract_options {
     weir_ns origin;        /* as weir_options.origin */
     int64_t wall_offset;   /* as weir_options.wall_offset; 0 with origin 0: weir_wall_offset() */
     bool has_wall_offset;  /* wall_offset is meant even if it is 0 (virtual time) */
+    weir_ns lost_at;       /* as weir_options.lost_at; 0 with the clock of weir_now(): now */
     const uint8_t *secret; /* as weir_options.secret */
     const struct weir_allocator
         *allocator; /* of the limiter, the contract and its diagnostics; NULL: the C library's */

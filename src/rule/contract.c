@@ -56,6 +56,7 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
         .log_stamps = (size_t)memory->log_stamps,
         .origin = options->origin,
         .wall_offset = is_default_clock ? weir_wall_offset() : options->wall_offset,
+        .lost_at = is_default_clock && options->lost_at == 0 ? weir_now() : options->lost_at,
         .new_keys = { is_doomed ? 0 : memory->new_keys.count, memory->new_keys.period },
         .secret = options->secret,
         .allocator = options->allocator,
