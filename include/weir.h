@@ -486,7 +486,7 @@ WEIR_API WEIR_MUST_USE int weir_check_batch(struct weir *weir, const struct weir
  * limit's bound grows by what was returned in it (P11). In windows only what was taken in the same window comes back.
  * What was too little is charged without asking, up to limit.debt beyond the capacity; the rest is dropped and told.
  */
-#define WEIR_RESERVATION_MAX 2048
+#define WEIR_RESERVATION_MAX 2112
 
 struct weir_reservation {
     size_t len;

@@ -399,6 +399,7 @@ int weir_new(struct weir **out, const struct weir_options *options)
     else if (!entropy_fill(secret, sizeof secret))
         goto undo_weir;
     weir->seed = siphash_begin(secret);
+    weir->next_nonce = siphash_end(weir->seed, "nonce", 5);
 
     code = WEIR_ERR_MEMORY;
     weir->current = set_new(weir);

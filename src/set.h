@@ -82,6 +82,7 @@ struct weir {
     int64_t wall_offset;          /* as of weir_new(), for epoch windows */
     weir_ns lost_at;              /* a stamp */
     _Atomic weir_ns wall_read_at; /* when weir_check_now() last looked at the wall */
+    _Atomic uint64_t next_nonce;  /* of reservations; begins at random, so that a restart repeats none */
     struct weir_allocator allocator;
     uint32_t next_lineage, next_generation;
     uint64_t numbers[(WEIR_LIMITS_MAX + 64) / 64]; /* shape numbers in use, a bit each */

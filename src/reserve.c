@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * reserve.c - costs that are known only afterwards: reserve an estimate, settle or cancel it, give back, forget.
+ *
+ * Idea: a reservation is a value. It carries what was charged where and when, an expiry, a nonce and a proof under the
+ * limiter's secret; so it needs no table and cannot be forged. That it is settled once is remembered by one cell, keyed by
+ * the nonce, until the reservation would have expired anyway.
+ *
+ *     byte 0       version, 1
+ *     1            parts, 0 .. 64
+ *     2 .. 3       0
+ *     4 .. 11      nonce
+ *     12 .. 19     expiry, a stamp
+ *     then a part: lineage (4), flags (4), hash (8), cost (8), charged at (8)
+ *     last 16      SipHash-1-3 of all before, under two keys made from the secret
+ *
+ * Little endian throughout. A part names its limit by lineage, so a reservation outlives a change of the limits; of one
+ * that was removed nothing is left to settle.
+ */
+#include <string.h>
+
+#include "set.h"
+
+#define VERSION 1
+#define HEAD_LEN 20
+#define PART_LEN 32
+#define PROOF_LEN 16
+#define FLAG_SETTLES 1u /* a settlement changes this part; a cancel gives back all */
+
+_Static_assert(HEAD_LEN + WEIR_ASKS_MAX * PART_LEN + PROOF_LEN <= WEIR_RESERVATION_MAX,
+               "WEIR_RESERVATION_MAX holds every reservation");
+
+struct charged {
+    uint32_t lineage, flags;
+    uint64_t hash, cost;
+    weir_ns at;
+};
+
+struct reservation {
+    uint64_t nonce;
+    weir_ns expires_at;
+    size_t count;
+    struct charged parts[WEIR_ASKS_MAX];
+};
+
+/* ---- As bytes -------------------------------------------------------------------------------------------------- */
+
+static void put(unsigned char **at, uint64_t value, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        *(*at)++ = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t get(const unsigned char **at, size_t len)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < len; i++)
+        value |= (uint64_t) * (*at)++ << (8 * i);
+    return value;
+}
+
+/* Two hashes under different keys: 128 bits that only this limiter can make. */
+static void prove(const struct weir *weir, const unsigned char *bytes, size_t len,
+                  unsigned char proof[PROOF_LEN])
+{
+    unsigned char *at = proof;
+    for (uint64_t which = 1; which <= 2; which++) {
+        struct siphash state = weir->seed;
+        uint64_t domain[2] = { UINT64_MAX - which, which }; /* no limit's name has such a length */
+        siphash_absorb(&state, domain, sizeof domain);
+        put(&at, siphash_end(state, bytes, len), 8);
+    }
+}
+
+static void encode(const struct weir *weir, const struct reservation *reservation, struct weir_reservation *out)
+{
+    unsigned char *at = out->bytes;
+    put(&at, VERSION, 1);
+    put(&at, reservation->count, 3);
+    put(&at, reservation->nonce, 8);
+    put(&at, reservation->expires_at, 8);
+    for (size_t i = 0; i < reservation->count; i++) {
+        const struct charged *part = &reservation->parts[i];
+        put(&at, part->lineage, 4);
+        put(&at, part->flags, 4);
+        put(&at, part->hash, 8);
+        put(&at, part->cost, 8);
+        put(&at, part->at, 8);
+    }
+    out->len = (size_t)(at - out->bytes) + PROOF_LEN;
+    prove(weir, out->bytes, out->len - PROOF_LEN, at);
+}
+
+/* Refuses what this limiter did not make, and what has expired. */
+static int decode(const struct weir *weir, const void *bytes, size_t len, weir_ns now, struct reservation *out)
+{
+    const unsigned char *at = bytes;
+    unsigned char proof[PROOF_LEN];
+    if (len < HEAD_LEN + PROOF_LEN || len > WEIR_RESERVATION_MAX)
+        return WEIR_ERR_RESERVATION;
+    prove(weir, at, len - PROOF_LEN, proof);
+    if (!bytes_equal_constant_time(proof, at + len - PROOF_LEN, PROOF_LEN))
+        return WEIR_ERR_RESERVATION;
+    uint64_t version = get(&at, 1);
+    out->count = (size_t)get(&at, 3);
+    out->nonce = get(&at, 8);
+    out->expires_at = get(&at, 8);
+    if (version != VERSION || out->count > WEIR_ASKS_MAX || len != HEAD_LEN + out->count * PART_LEN + PROOF_LEN
+        || now >= out->expires_at)
+        return WEIR_ERR_RESERVATION;
+    for (size_t i = 0; i < out->count; i++) {
+        struct charged *part = &out->parts[i];
+        part->lineage = (uint32_t)get(&at, 4);
+        part->flags = (uint32_t)get(&at, 4);
+        part->hash = get(&at, 8);
+        part->cost = get(&at, 8);
+        part->at = get(&at, 8);
+    }
+    return 0;
+}
+
+/* ---- Reserving ------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_nonce(struct weir *weir)
+{
+    return atomic_fetch_add_explicit(&weir->next_nonce, 1, memory_order_relaxed);
+}
+
+static bool has_estimates(const struct weir_ask *asks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (asks[i].is_estimate)
+            return true;
+    return false;
+}
+
+/* What was charged, ask by ask: an ask that was not (cost 0, unlimited, a duplicate, overflowing keys) is left out. */
+static void note_charges(const struct weir_set *set, const struct weir_ask *asks, size_t count,
+                         const struct weir_decision *each, struct reservation *out)
+{
+    bool some = has_estimates(asks, count);
+    out->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct limit *limit = set->limits[asks[i].limit];
+        uint64_t hash = set_hash(limit, asks[i].key, asks[i].key_len);
+        if (asks[i].cost == 0 || each[i].outcome != WEIR_ALLOW || each[i].policy != WEIR_POLICY_NONE
+            || set_shape(set, limit, hash) == NULL)
+            continue;
+        out->parts[out->count++] = (struct charged){ .lineage = limit->family->lineage,
+                                                     .flags = !some || asks[i].is_estimate ? FLAG_SETTLES : 0,
+                                                     .hash = hash,
+                                                     .cost = asks[i].cost,
+                                                     .at = set_to_stamp(set->weir, each[i].decided_at) };
+    }
+}
+
+int weir_set_reserve(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
+                     weir_ns hold, struct weir_decision *each, struct weir_decision *out,
+                     struct weir_reservation *ticket)
+{
+    struct weir_decision own[WEIR_ASKS_MAX];
+    struct weir_decision *answers = each != NULL ? each : own;
+    int code = weir_set_admit(set, asks, count, now, answers, out);
+    if (code != 0)
+        return code;
+    ticket->len = 0;
+    if (out->outcome != WEIR_ALLOW && out->outcome != WEIR_DUPLICATE)
+        return 0;
+    struct reservation reservation;
+    weir_ns stamp = set_to_stamp(set->weir, now);
+    note_charges(set, asks, count, answers, &reservation);
+    reservation.nonce = next_nonce(set->weir);
+    reservation.expires_at =
+        hold > WEIR_HORIZON - (stamp < WEIR_HORIZON ? stamp : WEIR_HORIZON) ? WEIR_HORIZON : stamp + hold;
+    encode(set->weir, &reservation, ticket);
+    return 0;
+}
+
+int weir_reserve(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now, weir_ns hold,
+                 struct weir_decision *each, struct weir_decision *out, struct weir_reservation *ticket)
+{
+    int code;
+    do
+        code = weir_set_reserve(set_current(weir), asks, count, now, hold, each, out, ticket);
+    while (code == WEIR_ERR_CHANGED);
+    return code;
+}
+
+/* ---- Settling -------------------------------------------------------------------------------------------------- */
+
+/* What becomes of one (limit, key): more is charged, or some comes back. */
+struct adjustment {
+    uint32_t lineage;
+    uint64_t hash, more, back;
+    weir_ns charged_at;
+};
+
+/* Make one adjustment under the set in force. A limit that was removed, or a key that is now unlimited, has nothing to adjust. */
+static void adjust(struct weir *weir, const struct adjustment *wanted, weir_ns stamp,
+                   struct weir_settlement *out)
+{
+    struct settled settled = { 0, 0, 0 };
+    struct store_answer look;
+    const struct shape *shape;
+    weir_limit_id id;
+    bool is_done;
+    do {
+        const struct weir_set *set = set_current(weir);
+        id = set_find_lineage(set, wanted->lineage);
+        shape = id == WEIR_NO_LIMIT ? NULL : set_shape(set, set->limits[id], wanted->hash);
+        if (shape == NULL)
+            return;
+        is_done = wanted->more > 0
+                      ? store_charge(weir->store, shape, wanted->hash, stamp, wanted->more, &settled)
+                      : store_refund(weir->store, shape, wanted->hash, wanted->charged_at, stamp, wanted->back,
+                                     &settled);
+    } while (!is_done);
+
+    uint64_t charged = wanted->more > 0 ? settled.done : 0, returned = wanted->more > 0 ? 0 : settled.done;
+    out->charged = charged > out->charged ? charged : out->charged;
+    out->returned = returned > out->returned ? returned : out->returned;
+    out->dropped = settled.dropped > out->dropped ? settled.dropped : out->dropped;
+    if (store_peek(weir->store, shape, wanted->hash, stamp, 0, &look)
+        && look.report.remaining < out->remaining) {
+        out->remaining = look.report.remaining;
+        out->limit = id;
+    }
+}
+
+static struct weir_settlement nothing_settled(void)
+{
+    return (struct weir_settlement){ .remaining = WEIR_UNLIMITED, .limit = WEIR_NO_LIMIT };
+}
+
+static uint64_t memory_of(const struct weir *weir, uint64_t nonce)
+{
+    struct siphash state = weir->seed;
+    uint64_t domain[2] = { UINT64_MAX - 3, 3 };
+    siphash_absorb(&state, domain, sizeof domain);
+    return siphash_end(state, &nonce, sizeof nonce);
+}
+
+/* The numbers as they stand, for a reservation that was settled before. */
+static void look_again(struct weir *weir, const struct reservation *reservation, weir_ns stamp,
+                       struct weir_settlement *out)
+{
+    out->is_repeated = true;
+    for (size_t i = 0; i < reservation->count; i++) {
+        struct adjustment none = { .lineage = reservation->parts[i].lineage,
+                                   .hash = reservation->parts[i].hash };
+        adjust(weir, &none, stamp, out);
+    }
+}
+
+static int finish(struct weir *weir, const void *ticket, size_t len, bool is_cancel, uint64_t cost, weir_ns now,
+                  struct weir_settlement *out)
+{
+    struct reservation reservation;
+    weir_ns stamp = set_to_stamp(weir, now);
+    if (cost > INT64_MAX)
+        return WEIR_ERR_COST;
+    int code = decode(weir, ticket, len, stamp, &reservation);
+    if (code != 0)
+        return code;
+
+    uint32_t nonce;
+    uint64_t memory = memory_of(weir, reservation.nonce);
+    struct weir_settlement settlement = nothing_settled();
+    switch (store_recall_begin(weir->store, memory, stamp, reservation.expires_at, &nonce)) {
+    case STORE_FULL:
+        return WEIR_ERR_FULL;
+    case STORE_NEW:
+        break;
+    default: /* known, or somebody is settling it now: either way it is theirs */
+        look_again(weir, &reservation, stamp, &settlement);
+        *out = settlement;
+        return 0;
+    }
+    for (size_t i = 0; i < reservation.count; i++) {
+        const struct charged *part = &reservation.parts[i];
+        uint64_t actual = is_cancel ? 0 : (part->flags & FLAG_SETTLES) != 0 ? cost : part->cost;
+        struct adjustment wanted = { .lineage = part->lineage,
+                                     .hash = part->hash,
+                                     .more = actual > part->cost ? actual - part->cost : 0,
+                                     .back = actual < part->cost ? part->cost - actual : 0,
+                                     .charged_at = part->at };
+        adjust(weir, &wanted, stamp, &settlement);
+    }
+    store_recall_end(weir->store, memory, nonce, stamp, reservation.expires_at);
+    *out = settlement;
+    return 0;
+}
+
+int weir_settle(struct weir *weir, const void *ticket, size_t len, uint64_t cost, weir_ns now,
+                struct weir_settlement *out)
+{
+    return finish(weir, ticket, len, false, cost, now, out);
+}
+
+int weir_cancel(struct weir *weir, const void *ticket, size_t len, weir_ns now, struct weir_settlement *out)
+{
+    return finish(weir, ticket, len, true, 0, now, out);
+}
+
+/* ---- Without a reservation ------------------------------------------------------------------------------------------ */
+
+int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
+                    struct weir_settlement *out)
+{
+    struct weir_settlement settlement = nothing_settled();
+    weir_ns stamp = set_to_stamp(set->weir, now);
+    if (count == 0 || count > WEIR_ASKS_MAX)
+        return WEIR_ERR_ASKS;
+    for (size_t i = 0; i < count; i++) {
+        if (set_limit(set, asks[i].limit) == NULL)
+            return WEIR_ERR_LIMIT;
+        if (asks[i].key_len > WEIR_KEY_MAX)
+            return WEIR_ERR_KEY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct limit *limit = set->limits[asks[i].limit];
+        struct adjustment wanted = { .lineage = limit->family->lineage,
+                                     .hash = set_hash(limit, asks[i].key, asks[i].key_len),
+                                     .back = asks[i].cost,
+                                     .charged_at = stamp };
+        adjust(set->weir, &wanted, stamp, &settlement);
+    }
+    *out = settlement;
+    return 0;
+}
+
+int weir_refund(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now,
+                struct weir_settlement *out)
+{
+    return weir_set_refund(set_current(weir), asks, count, now, out);
+}
+
+int weir_set_reset(const struct weir_set *set, weir_limit_id id, const void *key, size_t len)
+{
+    const struct limit *limit = set_limit(set, id);
+    if (limit == NULL)
+        return WEIR_ERR_LIMIT;
+    if (len > WEIR_KEY_MAX)
+        return WEIR_ERR_KEY;
+    uint64_t hash = set_hash(limit, key, len);
+    const struct shape *shape = set_shape(set, limit, hash);
+    if (shape != NULL && !store_reset(set->weir->store, shape, hash))
+        return WEIR_ERR_CHANGED;
+    return 0;
+}
+
+int weir_reset(struct weir *weir, weir_limit_id limit, const void *key, size_t len)
+{
+    int code;
+    do
+        code = weir_set_reset(set_current(weir), limit, key, len);
+    while (code == WEIR_ERR_CHANGED);
+    return code;
+}
