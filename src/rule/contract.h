@@ -197,10 +197,12 @@ field_parse parse_cost;   /* schema_policy.c: struct rule */
 field_parse parse_retries;
 field_parse parse_enforce;
 field_parse parse_reply;
-field_parse parse_overrides; /* schema_override.c: struct rule */
-field_parse parse_identity;  /* schema_identity.c: struct rules */
-field_parse parse_server;    /* schema_root.c: load->server */
-field_parse parse_memory;    /* schema_root.c: struct rules */
+field_parse parse_identity; /* schema_identity.c: struct rules */
+field_parse parse_server;   /* schema_root.c: load->server */
+field_parse parse_memory;   /* schema_root.c: struct rules */
+
+/* Read the overrides of a limit whose other fields were read. schema_override.c. */
+void schema_read_overrides(struct load *load, struct rule *rule, const struct node *list);
 
 /* Whether a rate counts whole civil days, weeks, months or years as `align: calendar` does, and only there; else reported
    about `value`. schema_limit.c. */
@@ -225,8 +227,9 @@ void contract_warn(struct load *load);
 /* Add the limit as one JSON object. */
 void rule_json(struct text *text, const struct rules *rules, const struct rule *rule);
 
-/* A condition as JSON that could stand in a contract. */
-void condition_json(struct text *text, const struct condition *condition);
+/* The first of some conditions as JSON that could stand in a contract, with the second where both are on one attribute
+   (`{ in: ..., not: ... }`). Gives how many it wrote. */
+size_t condition_json(struct text *text, const struct condition *conditions, size_t count);
 
 /* Values as words of the language. */
 const char *rule_missing_key(const struct rule *rule);

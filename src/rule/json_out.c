@@ -80,15 +80,27 @@ static void add_patterns(struct text *text, const struct condition *condition)
     text_put(text, count == 1 ? "" : "]");
 }
 
-void condition_json(struct text *text, const struct condition *condition)
+/* What one attribute must be, as it could stand behind `in`. */
+static void add_half(struct text *text, const struct condition *condition)
 {
     if (condition->kind == CONDITION_PRESENT || condition->kind == CONDITION_ABSENT) {
         text_put(text, condition->kind == CONDITION_PRESENT ? "\"present\"" : "\"absent\"");
         return;
     }
-    text_put(text, condition->is_negated ? "{\"not\":" : "");
     add_patterns(text, condition);
-    text_put(text, condition->is_negated ? "}" : "");
+}
+
+size_t condition_json(struct text *text, const struct condition *conditions, size_t count)
+{
+    bool is_pair = count > 1 && conditions[1].attribute == conditions[0].attribute;
+    text_put(text, is_pair ? "{\"in\":" : conditions[0].is_negated ? "{\"not\":" : "");
+    add_half(text, &conditions[0]);
+    if (is_pair) {
+        text_put(text, ",\"not\":");
+        add_half(text, &conditions[1]);
+    }
+    text_put(text, is_pair || conditions[0].is_negated ? "}" : "");
+    return is_pair ? 2 : 1;
 }
 
 /* ---- The object -------------------------------------------------------------------------------------------------- */
@@ -97,11 +109,11 @@ static void add_matching(struct text *text, const struct rules *rules, const str
 {
     const struct attribute_slot *slots = rules->attributes.slots;
     text_put(text, ",\"when\":{");
-    for (size_t i = 0; i < rule->condition_count; i++) {
+    for (size_t i = 0; i < rule->condition_count;) {
         text_put(text, i == 0 ? "" : ",");
         text_add_json(text, slots[rule->conditions[i].attribute].name);
         text_put(text, ":");
-        condition_json(text, &rule->conditions[i]);
+        i += condition_json(text, &rule->conditions[i], rule->condition_count - i);
     }
     text_put(text, "},\"key\":[");
     for (size_t i = 0; i < rule->key_count; i++) {

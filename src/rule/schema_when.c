@@ -10,7 +10,8 @@
 #define CONDITIONS_MAX WEIR_ATTRIBUTES_MAX
 
 #define WHEN_FORMS \
-    "write a pattern, a list of patterns, `present`, `absent`, `{ is: TEXT }` or `{ not: PATTERN-or-list }`"
+    "write a pattern, a list of patterns, `present`, `absent`, `{ is: TEXT }`, `{ not: PATTERN-or-list }` or " \
+    "`{ in: PATTERN-or-list, not: PATTERN-or-list }`"
 #define NETWORK_FORMS \
     "write an address or a network, such as 10.0.0.0/8 or \"2001:db8::/32\", or a list of them"
 
@@ -201,19 +202,11 @@ static bool is_word(const struct node *node, const char *word)
     return node->kind == NODE_SCALAR && slice_equals(node->text, slice_of(word));
 }
 
-/* Reads the value of one attribute of `when`. False: reported. */
-static bool read_condition(struct load *load, const char *attribute, const struct node *node,
-                           struct condition *condition)
+/* Reads what one attribute must be, or with is_negated what it must not be. False: reported. */
+static bool read_half(struct load *load, const char *attribute, const struct node *node,
+                      struct condition *condition)
 {
     enum spelling spelling = load->rules->attributes.slots[condition->attribute].spelling;
-    if (node->kind == NODE_MAP && node->count == 1 && is_word(node->first, "not")) {
-        condition->is_negated = true;
-        node = node->first->next;
-    } else if (node->kind == NODE_MAP && literal_of(node) == NULL) {
-        schema_error(load, attribute, node, WHEN_FORMS,
-                     "is a map that is neither `{ is: ... }` nor `{ not: ... }`");
-        return false;
-    }
     if (is_word(node, "present") || is_word(node, "absent")) {
         bool is_present = is_word(node, "present") != condition->is_negated;
         condition->kind = is_present ? CONDITION_PRESENT : CONDITION_ABSENT;
@@ -228,6 +221,34 @@ static bool read_condition(struct load *load, const char *attribute, const struc
     condition->networks = patterns.networks;
     *(spelling == SPELLING_IP ? &condition->network_count : &condition->pattern_count) = patterns.count;
     return patterns.count > 0;
+}
+
+/* `{ in: ..., not: ... }` is two conditions on one attribute. */
+static bool is_in_not(const struct node *node)
+{
+    return node->kind == NODE_MAP && node->count == 2 && node_value(node, "in") != NULL
+           && node_value(node, "not") != NULL;
+}
+
+/* Reads the value of one attribute of `when` into at most two conditions; gives their number, 0 when reported. */
+static size_t read_condition(struct load *load, const char *attribute, const struct node *node,
+                             struct condition *out)
+{
+    if (is_in_not(node)) {
+        out[1] = (struct condition){ .attribute = out[0].attribute, .is_negated = true };
+        bool is_in = read_half(load, attribute, node_value(node, "in"), &out[0]);
+        bool is_not = read_half(load, attribute, node_value(node, "not"), &out[1]);
+        return is_in && is_not ? 2 : 0;
+    }
+    if (node->kind == NODE_MAP && node->count == 1 && is_word(node->first, "not")) {
+        out[0].is_negated = true;
+        node = node->first->next;
+    } else if (node->kind == NODE_MAP && literal_of(node) == NULL) {
+        schema_error(load, attribute, node, WHEN_FORMS,
+                     "is a map that is neither `{ is: ... }`, `{ not: ... }` nor `{ in: ..., not: ... }`");
+        return 0;
+    }
+    return read_half(load, attribute, node, &out[0]) ? 1 : 0;
 }
 
 void parse_when(struct load *load, const struct field *field, const struct node *value, void *into)
@@ -245,7 +266,7 @@ void parse_when(struct load *load, const struct field *field, const struct node 
                      CONDITIONS_MAX);
         return;
     }
-    struct condition *conditions = REGION_NEW(load->region, struct condition, value->count + 1);
+    struct condition *conditions = REGION_NEW(load->region, struct condition, 2 * value->count + 1);
     if (conditions == NULL)
         return;
     for (const struct node *key = value->first; key != NULL; key = key->next->next) {
@@ -254,8 +275,8 @@ void parse_when(struct load *load, const struct field *field, const struct node 
         if (condition.attribute == ATTRIBUTE_NONE)
             continue;
         memcpy(attribute + 5, key->text.at, key->text.len + 1); /* a valid name, with its zero */
-        if (read_condition(load, attribute, key->next, &condition))
-            conditions[rule->condition_count++] = condition;
+        conditions[rule->condition_count] = condition;
+        rule->condition_count += read_condition(load, attribute, key->next, &conditions[rule->condition_count]);
     }
     rule->conditions = conditions;
 }
