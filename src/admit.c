@@ -8,6 +8,8 @@
  * requests use one order, the one that is ahead never waits for one behind: of conflicting requests at least one
  * passes (P27).
  *
+ * A part whose limit knows the request already (retry.c) is looked at and not charged.
+ *
  * A refusal that the limit charges is charged after the decision, to the limits that refused and to no other.
  *
  * Elsewhere: arithmetic (limit/), cells and threads (store/), which limits there are (set.c), costs that are known only
@@ -17,6 +19,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "retry.h"
 #include "set.h"
 
 /* How many keys a batch hashes and prefetches ahead: enough to overlap misses, few enough to stay in L1. */
@@ -144,6 +147,8 @@ struct part {
     const struct shape *shape; /* NULL: unlimited */
     weir_limit_id limit;
     uint64_t hash, cost;
+    enum retry retry;
+    struct hold hold; /* with RETRY_FIRST */
     struct store_answer answer;
 };
 
@@ -157,7 +162,18 @@ struct composite {
 
 static bool decide_part(const struct composite *all, struct part *part, bool is_peek)
 {
-    return decide_one(all->set, part->shape, part->hash, part->cost, all->stamp, is_peek, &part->answer);
+    bool is_free = part->retry == RETRY_KNOWN || part->retry == RETRY_BUSY;
+    if (!decide_one(all->set, part->shape, part->hash, part->cost, all->stamp, is_peek || is_free,
+                    &part->answer))
+        return false;
+    if (part->retry == RETRY_KNOWN)
+        part->answer.outcome = WEIR_DUPLICATE;
+    if (part->retry == RETRY_BUSY) {
+        part->answer.outcome = WEIR_REFUSED;
+        part->answer.policy = WEIR_POLICY_CLOSED;
+        part->answer.reason = WEIR_REASON_CONTENDED;
+    }
+    return true;
 }
 
 static unsigned charge_class(const struct part *part)
@@ -210,6 +226,7 @@ static int gather(const struct weir_set *set, const struct weir_ask *asks, size_
             part->limit = asks[i].limit;
             part->hash = hash;
             part->cost = asks[i].cost;
+            part->retry = RETRY_NONE;
             part->answer.policy = WEIR_POLICY_NONE;
             all->count++;
         } else if (__builtin_add_overflow(part->cost, asks[i].cost, &part->cost)) {
@@ -300,7 +317,7 @@ static void charge_refusals(struct composite *all)
 
 /*
  * Which part speaks for all. A refusal outranks what passes, and a decision outranks its absence: NEVER, DENY, REFUSED,
- * UNMETERED, ALLOW. Among equals the one that binds hardest: the latest retry, or the fewest such requests left.
+ * UNMETERED, ALLOW, DUPLICATE. Among equals the one that binds hardest: the latest retry, or the fewest such requests left.
  */
 static unsigned rank(enum weir_outcome outcome)
 {
@@ -346,16 +363,9 @@ static int admit(const struct weir_set *set, const struct weir_ask *asks, size_t
     if (code != 0)
         return code;
     all.stamp = set_to_stamp(set->weir, now);
-    if (all.count == 1 && !is_peek) {
-        code = decide_part(&all, &all.parts[0], false) ? 0 : WEIR_ERR_CHANGED;
-    } else {
-        bool is_refused;
-        code = look(&all, &is_refused);
-        if (code == 0 && !is_peek && !is_refused)
-            code = charge(&all);
-        else if (code == 0 && !is_peek)
-            charge_refusals(&all);
-    }
+    begin_retries(&all, asks, count, is_peek);
+    code = decide_all(&all, is_peek);
+    end_retries(&all, code == 0 && passes(&all));
     if (code == 0)
         answer_all(&all, count, each, out);
     return code;
