@@ -355,6 +355,48 @@ static void answer_all(const struct composite *all, size_t count, struct weir_de
     }
 }
 
+/* ---- Requests that are asked again ---------------------------------------------------------------------- */
+
+static void begin_retries(struct composite *all, const struct weir_ask *asks, size_t count, bool is_peek)
+{
+    for (size_t i = 0; i < count; i++) { /* of asks that were added up, the first with an id speaks */
+        struct part *part = &all->parts[all->part_of[i]];
+        if (part->retry == RETRY_NONE && part->shape != NULL)
+            part->retry = retry_begin(all->set, all->set->limits[part->limit], part->hash, &asks[i], all->stamp,
+                                      is_peek, &part->hold);
+    }
+}
+
+static void end_retries(const struct composite *all, bool was_allowed)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->parts[i].retry == RETRY_FIRST)
+            retry_end(all->set->weir, &all->parts[i].hold, all->stamp, was_allowed);
+}
+
+static bool passes(const struct composite *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (is_refusal(all->parts[i].answer.outcome))
+            return false;
+    return true;
+}
+
+/* Decide all parts. 0, or WEIR_ERR_CHANGED and nothing was charged. */
+static int decide_all(struct composite *all, bool is_peek)
+{
+    if (all->count == 1 && !is_peek)
+        return decide_part(all, &all->parts[0], false) ? 0 : WEIR_ERR_CHANGED;
+    bool is_refused;
+    int code = look(all, &is_refused);
+    if (code != 0 || is_peek)
+        return code;
+    if (!is_refused)
+        return charge(all);
+    charge_refusals(all);
+    return 0;
+}
+
 static int admit(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
                  bool is_peek, struct weir_decision *each, struct weir_decision *out)
 {
