@@ -59,7 +59,8 @@ static const char *field_of(int code)
         const char *field;
     } rows[] = {
         { WEIR_ERR_BURST, "burst" }, { WEIR_ERR_ZONE, "align" },          { WEIR_ERR_ALIGN, "align" },
-        { WEIR_ERR_NAME, "name" },   { WEIR_ERR_ALGORITHM, "algorithm" },
+        { WEIR_ERR_NAME, "name" },   { WEIR_ERR_ALGORITHM, "algorithm" }, { WEIR_ERR_DEBT, "debt" },
+        { WEIR_ERR_LIMITS, "name" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].code == code)
@@ -67,8 +68,8 @@ static const char *field_of(int code)
     return "rate";
 }
 
-/* The sentence of a code is "what is wrong: what to do", or only the first. */
-static void report_refused(struct load *load, const struct rule *rule, const struct node *limit, int code)
+/* Tell about the owner why weir.h refuses it. The sentence of a code is "what is wrong: what to do", or only the first. */
+static void report_code(struct load *load, const struct node *map, int code)
 {
     char problem[160];
     const char *sentence = weir_error_text(code);
@@ -76,33 +77,88 @@ static void report_refused(struct load *load, const struct rule *rule, const str
     const char *field = field_of(code);
     (void)snprintf(problem, sizeof problem, "%.*s",
                    (int)(colon == NULL ? strlen(sentence) : (size_t)(colon - sentence)), sentence);
-    load->owner = (struct owner){ .what = "limit", .name = slice_of(rule->limit.name) };
-    schema_error(load, field, value_of(limit, field), colon == NULL ? "change it so that it holds" : colon + 2,
+    schema_error(load, field, value_of(map, field), colon == NULL ? "change it so that it holds" : colon + 2,
                  "cannot be kept: %s", problem);
+}
+
+static void report_refused(struct load *load, const struct rule *rule, const struct node *limit, int code)
+{
+    load->owner = (struct owner){ .what = "limit", .name = slice_of(rule->limit.name) };
+    report_code(load, limit, code);
     load->owner = (struct owner){ 0 };
 }
 
-/* Add a limit to the new set, or to the limiter that has none yet. */
-static int add_limit(struct weir *limiter, struct weir_change *change, const struct weir_limit *limit)
+/* Where limits go: into the new set, or into the limiter that has none yet. */
+struct target {
+    struct weir *limiter;
+    struct weir_change *change; /* NULL: the limiter */
+};
+
+static int add_limit(const struct target *target, const struct weir_limit *limit, weir_limit_id *id)
 {
-    weir_limit_id id;
-    return change != NULL ? weir_change_limit(change, limit, &id) : weir_limit_add(limiter, limit, &id);
+    return target->change != NULL ? weir_change_limit(target->change, limit, id)
+                                  : weir_limit_add(target->limiter, limit, id);
+}
+
+static int add_override(const struct target *target, weir_limit_id id, const struct override *override)
+{
+    return target->change != NULL
+               ? weir_change_override(target->change, id, override->key, override->key_len, &override->size)
+               : weir_override_add(target->limiter, id, override->key, override->key_len, &override->size);
+}
+
+/* The line of the earlier override of this key. */
+static unsigned line_of_twin(const struct override *first, const struct override *twin)
+{
+    while (first < twin
+           && (first->key_len != twin->key_len || memcmp(first->key, twin->key, twin->key_len) != 0))
+        first++;
+    return first->node->place.line;
+}
+
+static int add_overrides(struct load *load, const struct target *target, weir_limit_id id,
+                         const struct rule *rule)
+{
+    load->owner = (struct owner){ .what = "an override of limit", .name = slice_of(rule->limit.name) };
+    for (size_t i = 0; i < rule->overrides.count; i++) {
+        const struct override *override = &rule->override_list[i];
+        int error = add_override(target, id, override);
+        if (error == WEIR_ERR_MEMORY)
+            return error;
+        if (error == WEIR_ERR_OVERRIDE)
+            schema_error(load, "key", value_of(override->node, "key"), "keep one of the two",
+                         "has an override already, in line %u", line_of_twin(rule->override_list, override));
+        else if (error != 0)
+            report_code(load, override->node, error);
+        if (error == WEIR_ERR_LIMITS) /* it would be said of all that follow */
+            break;
+    }
+    load->owner = (struct owner){ 0 };
+    return 0;
 }
 
 int contract_add_limits(struct load *load, struct weir *limiter, struct weir_change *change)
 {
+    const struct target target = { limiter, change };
     struct rules *rules = load->rules;
     find_twins(load);
     if (load->limits == NULL || rules->list == NULL)
         return 0;
     const struct node *node = load->limits->first;
     for (size_t i = 0; i < rules->limit_count; i++, node = node->next) {
-        const struct rule *rule = &rules->list[i];
-        int error = rule->is_countable ? add_limit(limiter, change, &rule->limit) : 0;
+        struct rule *rule = &rules->list[i];
+        weir_limit_id id = WEIR_NO_LIMIT;
+        int error = rule->is_countable ? add_limit(&target, &rule->limit, &id) : 0;
+        if (error != 0 && error != WEIR_ERR_MEMORY
+            && error != WEIR_ERR_DUPLICATE) { /* that is find_twins()'s */
+            report_refused(load, rule, node, error);
+            error = 0;
+        }
+        if (error == 0 && id != WEIR_NO_LIMIT)
+            error = add_overrides(load, &target, id, rule);
         if (error == WEIR_ERR_MEMORY)
             return error;
-        if (error != 0 && error != WEIR_ERR_DUPLICATE) /* reported by find_twins() */
-            report_refused(load, rule, node, error);
+        rule->override_list = NULL; /* it lies in what is freed after loading */
     }
     return 0;
 }

@@ -2,41 +2,34 @@
 /*
  * decide.c - from a request's attributes to one answer: read, match, make keys, have weir.h decide all or nothing.
  *
- * A request that lacks a key attribute: under `skip` the matcher does not find the limit; `share` counts the absence
- * as a value like any other; `refuse` answers never, and then nothing is charged anywhere (G2).
+ * One call uses one set of rules and the limiter's set they were prepared for; told that a newer one is in force, it
+ * starts over. A request that lacks a key attribute: under `skip` the matcher does not find the limit; `share` counts
+ * the absence as a value like any other; `refuse` answers never, and then nothing is charged anywhere (G2).
  *
- * Nothing here allocates. The stack holds some 40 KB: values, keys and asks of at most 64 limits.
+ * A watched limit (shadow, N%) is asked alone and behind the others: it takes when they let the request pass, so that it
+ * counts what it would have counted if it alone were enforced beside them. It never binds.
+ *
+ * Nothing here allocates. The stack holds some 60 KB: values, keys and asks of at most 64 limits.
  */
-#include "rule/key.h"
-#include "rule/request.h"
+#include "rule/ask.h"
 
-struct questions {
-    uint32_t met[WEIR_ASKS_MAX];
-    struct weir_ask asks[WEIR_ASKS_MAX];
-    unsigned char keys[WEIR_ASKS_MAX][KEY_PLAIN_MAX];
-    bool lacks_key[WEIR_ASKS_MAX]; /* and the limit refuses such requests */
-    size_t count, lacking;
+/*
+ * A reload puts the limiter's set in force an instant before the rules. A settlement in that instant may already have
+ * converted a key, and then only the new rules can decide; they are there after some ns, unless the reloading thread was
+ * suspended just there. Beyond this many looks the answer is that we cannot decide.
+ */
+#define LOOKS_MAX 1000
+
+/* One call. */
+struct asking {
+    const struct rules *rules;
+    weir_ns now;
+    bool is_peek;
+    struct weir_reservation *ticket; /* NULL: nothing is reserved */
+    weir_ns hold;
 };
 
-static void ask(const struct rules *rules, const struct request_values *values, uint64_t request_cost,
-                size_t index, struct questions *questions)
-{
-    const struct rule *rule = &rules->list[questions->met[index]];
-    struct slice parts[WEIR_ATTRIBUTES_MAX];
-    bool is_whole = true;
-    for (size_t i = 0; i < rule->key_count; i++) {
-        bool is_ip = rules->attributes.slots[rule->key[i]].spelling == SPELLING_IP;
-        parts[i] = is_ip ? values->ip_group : values->values[rule->key[i]];
-        is_whole = is_whole && parts[i].len > 0;
-    }
-    unsigned char *key = questions->keys[index];
-    questions->asks[index] = (struct weir_ask){ .limit = (weir_limit_id)questions->met[index],
-                                                .key = key,
-                                                .key_len = key_encode(parts, rule->key_count, key),
-                                                .cost = rule->cost > 0 ? rule->cost : request_cost };
-    questions->lacks_key[index] = !is_whole && rule->missing_key == MISSING_REFUSE;
-    questions->lacking += questions->lacks_key[index];
-}
+/* ---- Answers that no limit gives ------------------------------------------------------------------------------------ */
 
 static struct weir_decision no_limit(weir_ns now)
 {
@@ -58,64 +51,147 @@ static struct weir_decision missing_key(const struct rules *rules, weir_limit_id
                                    .reset_at = WEIR_NO_TIME };
 }
 
-/* A limit refuses requests without its key: the answer is its own; the other limits say what they would. */
-static int answer_missing_key(const struct rules *rules, struct weir *limiter, struct questions *questions,
-                              weir_ns now, struct weir_answer *out)
+/* Too many others at once: the whole request, or a watched limit that a reload overtook. */
+static struct weir_decision contended(enum weir_outcome outcome, enum weir_policy policy, weir_limit_id limit,
+                                      weir_ns now)
+{
+    return (struct weir_decision){ .outcome = outcome,
+                                   .policy = policy,
+                                   .reason = WEIR_REASON_CONTENDED,
+                                   .limit = limit,
+                                   .decided_at = now,
+                                   .retry_at = now,
+                                   .reset_at = WEIR_NO_TIME };
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------------------------------- */
+
+/* All or nothing. */
+static int ask_together(const struct asking *asking, bool is_peek, const struct weir_ask *asks, size_t count,
+                        struct weir_decision *each, struct weir_decision *out)
+{
+    const struct weir_set *set = asking->rules->set;
+    if (is_peek)
+        return weir_set_admit_peek(set, asks, count, asking->now, each, out);
+    if (asking->ticket != NULL)
+        return weir_set_reserve(set, asks, count, asking->now, asking->hold, each, out, asking->ticket);
+    return weir_set_admit(set, asks, count, asking->now, each, out);
+}
+
+static bool passes(const struct weir_decision *decision)
+{
+    return decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE
+           || decision->outcome == WEIR_UNMETERED;
+}
+
+/* What a watched limit would say. `is_charged`: others were charged already, so the request cannot start over. */
+static int watch(const struct asking *asking, const struct weir_ask *ask, bool is_peek, bool is_charged,
+                 struct weir_decision *out)
+{
+    struct weir_decision own;
+    const struct weir_set *set = asking->rules->set;
+    int error = is_peek ? weir_set_admit_peek(set, ask, 1, asking->now, out, &own)
+                        : weir_set_admit(set, ask, 1, asking->now, out, &own);
+    if (error != WEIR_ERR_CHANGED || !is_charged)
+        return error;
+    *out = contended(WEIR_UNMETERED, WEIR_POLICY_OPEN, ask->limit, asking->now);
+    return 0;
+}
+
+static int watch_all(const struct asking *asking, const struct questions *questions, struct weir_answer *out)
+{
+    bool is_peek = asking->is_peek || !passes(&out->decision);
+    bool is_charged = !is_peek && (size_t)__builtin_popcountll(questions->watched) < questions->count;
+    for (size_t i = 0; i < questions->count; i++) {
+        if ((questions->watched & ~questions->lacking & question_bit(i)) == 0)
+            continue;
+        int error = watch(asking, &questions->asks[i], is_peek, is_charged, &out->each[i]);
+        if (error != 0)
+            return error;
+        is_charged = is_charged || !is_peek;
+    }
+    return 0;
+}
+
+/*
+ * Some limits are watched, or refuse a request without its key. Where one that enforces does so, the answer is its
+ * own, and the others say what they would.
+ */
+static int ask_apart(const struct asking *asking, const struct questions *questions, struct weir_answer *out)
 {
     struct weir_ask others[WEIR_ASKS_MAX];
-    struct weir_decision each[WEIR_ASKS_MAX], binding;
+    struct weir_decision each[WEIR_ASKS_MAX];
     size_t count = 0;
+    uint64_t apart = questions->lacking | questions->watched;
+    uint64_t refusing = questions->lacking & ~questions->watched;
     for (size_t i = 0; i < questions->count; i++)
-        if (!questions->lacks_key[i])
+        if ((apart & question_bit(i)) == 0)
             others[count++] = questions->asks[i];
-    int error = count == 0 ? 0 : weir_admit_peek(limiter, others, count, now, each, &binding);
+    out->decision = no_limit(asking->now);
+    bool is_peek = asking->is_peek || refusing != 0;
+    int error = count == 0 ? 0 : ask_together(asking, is_peek, others, count, each, &out->decision);
     if (error != 0)
         return error;
 
     size_t other = 0;
-    out->decision.limit = WEIR_NO_LIMIT;
     for (size_t i = 0; i < questions->count; i++) {
-        weir_limit_id limit = questions->asks[i].limit;
-        out->each[i] = questions->lacks_key[i] ? missing_key(rules, limit, now) : each[other++];
-        if (questions->lacks_key[i] && out->decision.limit == WEIR_NO_LIMIT)
-            out->decision = out->each[i];
+        if ((questions->lacking & question_bit(i)) != 0)
+            out->each[i] = missing_key(asking->rules, questions->asks[i].limit, asking->now);
+        else if ((apart & question_bit(i)) == 0)
+            out->each[i] = each[other++];
     }
-    out->count = questions->count;
+    if (refusing != 0)
+        out->decision = out->each[__builtin_ctzll(refusing)];
+    return watch_all(asking, questions, out);
+}
+
+static int decide_once(const struct asking *asking, const struct weir_request *request, struct weir_answer *out)
+{
+    const struct rules *rules = asking->rules;
+    struct request_values values;
+    struct questions questions;
+    int error = request_read(rules, request, &values, NULL);
+    if (error == 0)
+        error = questions_write(rules, &values, request->cost, &questions);
+    if (error != 0)
+        return error;
+    if (asking->ticket != NULL)
+        asking->ticket->len = 0;
+    if (questions.count == 0)
+        out->decision = no_limit(asking->now);
+    else if ((questions.lacking | questions.watched) != 0)
+        error = ask_apart(asking, &questions, out);
+    else
+        error =
+            ask_together(asking, asking->is_peek, questions.asks, questions.count, out->each, &out->decision);
+    if (error != 0)
+        return error;
+    out->limits = rules->limits;
+    out->count = questions.count;
+    out->watched = questions.watched;
     return 0;
 }
+
+static int decide(const struct weir_contract *contract, struct asking asking,
+                  const struct weir_request *request, struct weir_answer *out)
+{
+    for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
+        asking.rules = contract_rules(contract);
+        int error = decide_once(&asking, request, out);
+        if (error != WEIR_ERR_CHANGED)
+            return error;
+    }
+    *out = (struct weir_answer){ .limits = asking.rules->limits };
+    out->decision = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_NO_LIMIT, asking.now);
+    return 0;
+}
+
+/* ---- The public calls -------------------------------------------------------------------------------------------------- */
 
 int weir_contract_decide(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                          struct weir_answer *out)
 {
-    const struct rules *rules = contract_rules(contract);
-    struct request_values values;
-    struct questions questions;
-    int error = request_read(rules, request, &values, NULL);
-    if (error != 0)
-        return error;
-    out->limits = rules->limits;
-    out->watched = 0;
-    questions.lacking = 0;
-    questions.count = request_match(rules, &values, questions.met);
-    if (questions.count > WEIR_ASKS_MAX)
-        return WEIR_ERR_ASKS;
-    if (questions.count == 0) {
-        out->decision = no_limit(now);
-        out->count = 0;
-        return 0;
-    }
-    for (size_t i = 0; i < questions.count; i++)
-        ask(rules, &values, request->cost, i, &questions);
-    if (questions.lacking > 0)
-        return answer_missing_key(rules, contract->limiter, &questions, now, out);
-
-    error = request->is_peek ? weir_admit_peek(contract->limiter, questions.asks, questions.count, now,
-                                               out->each, &out->decision)
-                             : weir_admit(contract->limiter, questions.asks, questions.count, now, out->each,
-                                          &out->decision);
-    if (error == 0)
-        out->count = questions.count;
-    return error;
+    return decide(contract, (struct asking){ .now = now, .is_peek = request->is_peek }, request, out);
 }
 
 int weir_contract_admit(const struct weir_contract *contract, const struct weir_attribute *attributes,
@@ -127,4 +203,11 @@ int weir_contract_admit(const struct weir_contract *contract, const struct weir_
     if (error == 0)
         *out = answer.decision;
     return error;
+}
+
+int weir_contract_reserve(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
+                          weir_ns hold, struct weir_answer *out, struct weir_reservation *ticket)
+{
+    struct asking asking = { .now = now, .is_peek = request->is_peek, .ticket = ticket, .hold = hold };
+    return decide(contract, asking, request, out);
 }

@@ -82,13 +82,13 @@ void rate_format(const struct rate *rate, struct text *out)
     text_put(out, units[rate->unit].word);
 }
 
-const char *duration_parse(struct slice text, weir_ns *out)
+const char *rate_parse_duration(struct slice text, weir_ns *out)
 {
     static const struct {
         const char *word;
         weir_ns length;
     } steps[] = {
-        { "d", WEIR_DAY },          { "h", WEIR_HOUR },        { "m", WEIR_MINUTE }, { "s", WEIR_SECOND },
+        { "d", WEIR_DAY },          { "h", WEIR_HOUR },         { "m", WEIR_MINUTE }, { "s", WEIR_SECOND },
         { "ms", WEIR_MILLISECOND }, { "us", WEIR_MICROSECOND }, { "ns", 1 },
     };
     const size_t count = sizeof steps / sizeof *steps;

@@ -40,7 +40,7 @@ const char *rate_parse(struct slice text, struct rate *out);
 void rate_format(const struct rate *rate, struct text *out);
 
 /* NULL, or what is wrong with a length of time: 200ms, 5s, 15m, 1h, 7d, also us and ns, or a sum such as 1m30s. */
-const char *duration_parse(struct slice text, weir_ns *out);
+const char *rate_parse_duration(struct slice text, weir_ns *out);
 
 /* Valid forms, for cures. */
 #define DURATION_FORMS "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s"

@@ -92,6 +92,18 @@ static int spell(const struct rules *rules, unsigned number, size_t index, struc
     return 0;
 }
 
+/* A limit charges this value. */
+static int check_cost(size_t index, struct slice name, struct slice value, struct weir_fault *fault)
+{
+    uint64_t cost;
+    struct shown value_shown;
+    if (slice_to_u64(value, INT64_MAX, &cost))
+        return 0;
+    (void)refuse(fault, index, "the cost in '%s', '%s', is not an integer from 0 to 2^63 - 1", name.at,
+                 shown(value, &value_shown));
+    return WEIR_ERR_COST;
+}
+
 int request_read(const struct rules *rules, const struct weir_request *request, struct request_values *out,
                  struct weir_fault *fault)
 {
@@ -111,6 +123,8 @@ int request_read(const struct rules *rules, const struct weir_request *request, 
         if (number == ATTRIBUTE_NONE || value.len == 0)
             continue;
         error = spell(rules, number, i, value, out, fault);
+        if (error == 0 && rules->attributes.slots[number].is_cost)
+            error = check_cost(i, name, value, fault);
         if (error != 0)
             return error;
     }
@@ -120,6 +134,19 @@ int request_read(const struct rules *rules, const struct weir_request *request, 
         return WEIR_ERR_COST;
     }
     return 0;
+}
+
+size_t request_key(const struct rules *rules, const struct rule *rule, const struct request_values *values,
+                   unsigned char out[KEY_PLAIN_MAX], bool *is_whole)
+{
+    struct slice parts[WEIR_ATTRIBUTES_MAX];
+    *is_whole = true;
+    for (size_t i = 0; i < rule->key_count; i++) {
+        bool is_ip = rules->attributes.slots[rule->key[i]].spelling == SPELLING_IP;
+        parts[i] = is_ip ? values->ip_group : values->values[rule->key[i]];
+        *is_whole = *is_whole && parts[i].len > 0;
+    }
+    return key_encode(parts, rule->key_count, out);
 }
 
 size_t request_match(const struct rules *rules, const struct request_values *values,

@@ -6,6 +6,7 @@
 #define WEIR_RULE_REQUEST_H
 
 #include "rule/contract.h"
+#include "rule/key.h"
 
 /* Some 20 KB; lives on the stack of a decision. Slices point into the request or into the texts below. */
 struct request_values {
@@ -22,6 +23,10 @@ struct request_values {
  */
 int request_read(const struct rules *rules, const struct weir_request *request, struct request_values *out,
                  struct weir_fault *fault);
+
+/* The bytes under which a limit counts the request; *is_whole: no key attribute is missing. Returns their length. */
+size_t request_key(const struct rules *rules, const struct rule *rule, const struct request_values *values,
+                   unsigned char out[KEY_PLAIN_MAX], bool *is_whole);
 
 /* The limits it meets, ascending; more than WEIR_ASKS_MAX: WEIR_ASKS_MAX + 1. */
 size_t request_match(const struct rules *rules, const struct request_values *values,

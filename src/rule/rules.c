@@ -59,9 +59,12 @@ int rules_read(struct load *load, struct slice text)
 
 /* ---- What follows from the limits ------------------------------------------------------------------------------------ */
 
-/* Conditions for the matcher: those of `when`, and that no key attribute is missing where the limit is then skipped. */
+/* Conditions for the matcher: of a limit that is off, one that nothing meets; else those of `when`, and that no key attribute is missing where the limit is then skipped. */
 static struct condition_list matching_of(struct region *scratch, const struct rule *rule)
 {
+    static const struct condition never = { .kind = CONDITION_GLOBS }; /* of no patterns: nothing matches */
+    if (rule->enforce == WEIR_ENFORCE_OFF)
+        return (struct condition_list){ &never, 1 };
     bool needs_key = rule->missing_key == MISSING_SKIP && rule->key_count > 0;
     if (!needs_key)
         return (struct condition_list){ rule->conditions, rule->condition_count };
@@ -104,7 +107,12 @@ static void make_public_limits(struct load *load)
                                               region_copy(load->region, (struct slice){ json.at, json.len }).at,
                                           .algorithm = rule->limit.algorithm,
                                           .capacity = is_bucket ? rule->burst : rule->rate.count,
-                                          .window = rule_window(rule) };
+                                          .window = rule_window(rule),
+                                          .enforce = (enum weir_enforce)rule->enforce,
+                                          .enforce_percent = rule->enforce_percent,
+                                          .reply_status = rule->reply_status,
+                                          .reply_title = rule->reply_title,
+                                          .reply_detail = rule->reply_detail };
     }
 }
 

@@ -356,7 +356,7 @@ void parse_duration(struct load *load, const struct field *field, const struct n
     weir_ns length = 0;
     const char *problem = node_scalar_problem(value);
     if (problem == NULL)
-        problem = duration_parse(value->text, &length);
+        problem = rate_parse_duration(value->text, &length);
     if (problem == NULL && length < field->min)
         problem = "is too short";
     if (problem == NULL && length > field->max)

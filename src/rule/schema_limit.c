@@ -88,25 +88,13 @@ static void parse_align(struct load *load, const struct field *field, const stru
         schema_error(load, field->name, value, align_forms, "%s", problem);
 }
 
-static void parse_cost_number(struct load *load, const struct field *field, const struct node *value,
-                              void *into)
+/* Read behind the others, whose values it needs. */
+static void parse_behind(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    if (value->kind == NODE_MAP)
-        schema_later(load, field->name, value, field->later,
-                     "write a number, or give the cost with the request");
-    else
-        parse_integer(load, field, value, into);
-}
-
-static void parse_enforce_word(struct load *load, const struct field *field, const struct node *value,
-                               void *into)
-{
-    bool is_share =
-        value->kind == NODE_SCALAR && value->text.len > 1 && value->text.at[value->text.len - 1] == '%';
-    if (is_share)
-        schema_later(load, field->name, value, field->later, "write `enforce: always`, or leave it out");
-    else
-        parse_word(load, field, value, into);
+    (void)load;
+    (void)field;
+    (void)value;
+    (void)into;
 }
 
 /* ---- The table ------------------------------------------------------------------------------------------------------ */
@@ -130,8 +118,8 @@ static const struct word when_fulls[] = {
     { "open", WEIR_FULL_OPEN, NULL },
     { NULL, 0, NULL },
 };
-static const struct word refuseds[] = { { "free", 0, NULL },
-                                        { "charged", 0, "charging refused requests" },
+static const struct word refuseds[] = { { "free", WEIR_REFUSAL_FREE, NULL },
+                                        { "charged", WEIR_REFUSAL_CHARGED, NULL },
                                         { NULL, 0, NULL } };
 static const struct word retrieses[] = { { "counted", 0, NULL }, { NULL, 0, NULL } };
 static const struct word waits[] = { { "never", 0, NULL }, { NULL, 0, NULL } };
@@ -141,13 +129,13 @@ static const struct word scopes[] = {
     { "host", 0, "a budget shared by a host" },
     { NULL, 0, NULL },
 };
-static const struct word states_lost[] = { { "full", 0, NULL },
-                                           { "empty", 0, "starting empty" },
+static const struct word states_lost[] = { { "full", WEIR_LOST_FULL, NULL },
+                                           { "empty", WEIR_LOST_EMPTY, NULL },
                                            { NULL, 0, NULL } };
 static const struct word enforces[] = {
-    { "always", 0, NULL },
-    { "shadow", 0, "enforcing in part" },
-    { "off", 0, "enforcing in part" },
+    { "always", WEIR_ENFORCE_ALWAYS, NULL },
+    { "shadow", WEIR_ENFORCE_SHADOW, NULL },
+    { "off", WEIR_ENFORCE_OFF, NULL },
     { NULL, 0, NULL },
 };
 
@@ -185,15 +173,13 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                      .sentence = "remove it; use a rate meanwhile" },
     [LIMIT_ALIGN] = { "align", parse_align, "epoch, first-request or calendar ZONE", 0, .fallback = "epoch",
                       .sentence = "where windows start" },
-    [LIMIT_COST] = { "cost", parse_cost_number, "integer", RULE(cost), .min = 1, .max = COST_MAX,
-                     .fallback = "1", .later = "a cost taken from an attribute",
-                     .sentence = "what one request costs" },
-    [LIMIT_DEBT] = { "debt", parse_later, "integer", 0, .later = "settling a cost afterwards",
-                     .sentence = "remove it" },
-    [LIMIT_REFUSED] = { "refused", parse_word, "word", UNUSED, .words = refuseds, .fallback = "free",
+    [LIMIT_COST] = { "cost", parse_cost, "integer or map", RULE(cost), .min = 1, .max = COST_MAX,
+                     .fallback = "1", .sentence = "what one request costs" },
+    [LIMIT_DEBT] = { "debt", parse_integer, "integer", RULE(debt), .max = COST_MAX, .fallback = "0",
+                     .sentence = "how far a settlement may overdraw" },
+    [LIMIT_REFUSED] = { "refused", parse_word, "word", RULE(refused), .words = refuseds, .fallback = "free",
                         .sentence = "whether a refused request consumes" },
-    [LIMIT_RETRIES] = { "retries", parse_word_not_map, "word", UNUSED, .words = retrieses,
-                        .fallback = "counted", .later = "recognising a retry",
+    [LIMIT_RETRIES] = { "retries", parse_retries, "word or map", 0, .words = retrieses, .fallback = "counted",
                         .sentence = "whether a retry counts again" },
     [LIMIT_WAIT] = { "wait", parse_word_not_map, "word", UNUSED, .words = waits, .fallback = "never",
                      .later = "waiting for a turn", .sentence = "whether callers may wait" },
@@ -207,34 +193,30 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                                              "fail apart" },
     [LIMIT_WHEN_FULL] = { "when-full", parse_word, "word", RULE(when_full), .words = when_fulls,
                           .fallback = "overflow", .sentence = "what a new key gets when the table is full" },
-    [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", UNUSED, .words = states_lost,
+    [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", RULE(state_lost), .words = states_lost,
                                 .fallback = "full", .sentence = "how budgets begin after a restart" },
-    [LIMIT_ENFORCE] = { "enforce", parse_enforce_word, "word", UNUSED, .words = enforces, .fallback = "always",
-                        .later = "enforcing in part", .sentence = "how hard the limit is" },
-    [LIMIT_REPLY] = { "reply", parse_later, "map", 0, .later = "a reply of one's own",
-                      .sentence = "remove it" },
-    [LIMIT_OVERRIDES] = { "overrides", parse_later, "list", 0, .later = "numbers of one's own for some keys",
-                          .sentence = "remove it; write a second limit with a `when` for that key meanwhile" },
+    [LIMIT_ENFORCE] = { "enforce", parse_enforce, "word or share", RULE(enforce), .words = enforces,
+                        .fallback = "always", .sentence = "how hard the limit is" },
+    [LIMIT_REPLY] = { "reply", parse_reply, "map", 0, .fallback = "429",
+                      .sentence = "what a refusal by this limit looks like" },
+    [LIMIT_OVERRIDES] = { "overrides", parse_behind, "list", 0, .fallback = "none",
+                          .sentence = "which keys have numbers of their own" },
 };
 
 /* ---- What the fields mean together ---------------------------------------------------------------------------------- */
 
-static bool is_bucket(const struct rule *rule)
-{
-    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
-}
-
 /* A calendar counts whole days, weeks, months or years; month and year exist nowhere else. */
-static bool check_period(struct load *load, struct rule *rule, const struct node *rate)
+bool schema_check_period(struct load *load, struct rule *rule, const struct rate *rate,
+                         const struct node *value)
 {
-    const char *calendar = unit_calendar(rule->rate.unit, &rule->limit.calendar);
-    if (rule->is_calendar && (calendar == NULL || rule->rate.multiple != 1)) {
-        schema_error(load, "rate", rate, "write COUNT/d, COUNT/w, COUNT/month or COUNT/year",
+    const char *calendar = unit_calendar(rate->unit, &rule->limit.calendar);
+    if (rule->is_calendar && (calendar == NULL || rate->multiple != 1)) {
+        schema_error(load, "rate", value, "write COUNT/d, COUNT/w, COUNT/month or COUNT/year",
                      "is not one day, week, month or year, which `align: calendar` counts by");
         return false;
     }
-    if (!rule->is_calendar && rule->rate.period == 0) {
-        schema_error(load, "rate", rate,
+    if (!rule->is_calendar && rate->period == 0) {
+        schema_error(load, "rate", value,
                      "add `algorithm: fixed-window` and `align: calendar ZONE`, or write it in days",
                      "has the unit %s, whose length varies", calendar);
         return false;
@@ -249,12 +231,17 @@ static bool check_shape(struct load *load, struct rule *rule, const struct node 
     bool is_fine = true;
     if (given[LIMIT_RATE] == NULL)
         schema_missing(load, limit, &fields[LIMIT_RATE]);
-    if (is_bucket(rule) && given[LIMIT_BURST] == NULL)
+    if (rule_is_bucket(rule) && given[LIMIT_BURST] == NULL)
         schema_missing(load, limit, &fields[LIMIT_BURST]);
-    if (!is_bucket(rule) && given[LIMIT_BURST] != NULL) {
+    if (!rule_is_bucket(rule) && given[LIMIT_BURST] != NULL) {
         schema_error(load, "burst", given[LIMIT_BURST],
                      "remove it: the count of the rate is the most in one period", "means nothing for a %s",
                      algorithm);
+        is_fine = false;
+    }
+    if (!rule_is_bucket(rule) && given[LIMIT_DEBT] != NULL) {
+        schema_error(load, "debt", given[LIMIT_DEBT], "remove it, or take a bucket",
+                     "means nothing for a %s: only a bucket can be overdrawn", algorithm);
         is_fine = false;
     }
     if (rule->algorithm != WEIR_FIXED_WINDOW && given[LIMIT_ALIGN] != NULL) {
@@ -262,8 +249,8 @@ static bool check_shape(struct load *load, struct rule *rule, const struct node 
                      "means nothing for a %s", algorithm);
         is_fine = false;
     }
-    bool has_numbers = rule->rate.multiple != 0 && (!is_bucket(rule) || rule->burst != UINT64_MAX);
-    return has_numbers && check_period(load, rule, given[LIMIT_RATE]) && is_fine;
+    bool has_numbers = rule->rate.multiple != 0 && (!rule_is_bucket(rule) || rule->burst != UINT64_MAX);
+    return has_numbers && schema_check_period(load, rule, &rule->rate, given[LIMIT_RATE]) && is_fine;
 }
 
 /* By its name, or by its number where it has none yet. */
@@ -275,6 +262,21 @@ static struct owner owner_of(const struct node *limit, size_t index)
             if (slice_equals(key->text, SLICE("name")) && node_scalar_problem(key->next) == NULL)
                 owner.name = key->next->text;
     return owner;
+}
+
+/* What keys are made of, so that a limit starts afresh when they are made of something else. */
+static const char *key_form(struct load *load, const struct rule *rule)
+{
+    struct text form = { .region = load->scratch };
+    const struct grouping *group = &load->rules->grouping;
+    for (size_t i = 0; i < rule->key_count; i++) {
+        const struct attribute_slot *slot = &load->rules->attributes.slots[rule->key[i]];
+        text_put(&form, i == 0 ? "" : ",");
+        text_add(&form, slot->name);
+        if (slot->spelling == SPELLING_IP)
+            text_format(&form, "/%u/%u", group->ipv4, group->ipv6);
+    }
+    return form.len == 0 ? "" : region_copy(load->region, (struct slice){ form.at, form.len }).at;
 }
 
 static void read_limit(struct load *load, const struct node *node, size_t index, struct rule *out)
@@ -293,8 +295,14 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
         rule->is_countable = check_shape(load, rule, node, given) && rule->limit.name != NULL;
         rule->limit.algorithm = (enum weir_algorithm)rule->algorithm;
         rule->limit.rate = (struct weir_quota){ rule->rate.count, rule->rate.period };
-        rule->limit.burst = is_bucket(rule) ? rule->burst : 0;
+        rule->limit.burst = rule_is_bucket(rule) ? rule->burst : 0;
         rule->limit.when_full = (enum weir_when_full)rule->when_full;
+        rule->limit.debt = rule->debt;
+        rule->limit.refused = (enum weir_refusal)rule->refused;
+        rule->limit.state_lost = (enum weir_state_lost)rule->state_lost;
+        rule->limit.key_form = key_form(load, rule);
+        if (given[LIMIT_OVERRIDES] != NULL)
+            schema_read_overrides(load, rule, given[LIMIT_OVERRIDES]);
     }
     load->owner = (struct owner){ 0 };
     *out = *rule;
