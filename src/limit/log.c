@@ -27,16 +27,51 @@ static uint32_t expired(const struct log_view *log, weir_ns period, weir_ns at)
     return low;
 }
 
+uint32_t log_room(const struct shape *shape)
+{
+    uint64_t most = shape_count_max(shape);
+    return (uint32_t)(most < WEIR_LOG_MAX ? most : WEIR_LOG_MAX);
+}
+
+/* A log without a ring has room for all. */
+static uint64_t room_of(const struct log_view *log)
+{
+    return log->stamps == NULL ? UINT64_MAX : (uint64_t)log->mask + 1 + log->spare;
+}
+
+static uint64_t capacity_in(const struct shape *shape, const struct log_view *log)
+{
+    return shape->capacity < room_of(log) ? shape->capacity : room_of(log);
+}
+
 static weir_ns log_retry_at(const struct shape *shape, const struct log_view *log, uint32_t gone, weir_ns at,
                             uint64_t cost)
 {
-    uint64_t live = log->count - gone;
-    if (cost > shape->capacity)
+    uint64_t live = log->count - gone, capacity = capacity_in(shape, log);
+    if (cost > capacity)
         return WEIR_NO_TIME;
-    if (live + cost <= shape->capacity)
+    if (live + cost <= capacity)
         return at;
-    uint64_t must_leave = live + cost - shape->capacity; /* at least 1, at most live */
+    uint64_t must_leave = live + cost - capacity; /* at least 1, at most live */
     return stamp_at(log, gone + (uint32_t)must_leave - 1) + shape->period;
+}
+
+/* Drop the oldest, add `amount` at `at`. There is room. */
+static void append(struct log_view *log, uint32_t gone, weir_ns at, uint64_t amount)
+{
+    log->head = (log->head + gone) & log->mask;
+    log->count -= gone;
+    for (uint64_t i = 0; i < amount; i++)
+        log->stamps[(log->head + log->count++) & log->mask] = at;
+}
+
+/* How many of `amount` stamps fit under `most` beside the live ones, and into the ring. */
+static uint64_t fitting(const struct log_view *log, uint64_t live, uint64_t most, uint64_t amount)
+{
+    if (most > room_of(log))
+        most = room_of(log);
+    uint64_t room = live < most ? most - live : 0;
+    return amount < room ? amount : room;
 }
 
 struct step log_decide(const struct shape *shape, struct log_view *log, weir_ns now, uint64_t cost,
@@ -45,27 +80,49 @@ struct step log_decide(const struct shape *shape, struct log_view *log, weir_ns 
     weir_ns newest = log->count > 0 ? stamp_at(log, log->count - 1) : 0;
     struct step step = { WEIR_ALLOW, 0, now > newest ? now : newest };
     uint32_t gone = expired(log, shape->period, step.at);
-    uint64_t live = log->count - gone;
+    uint64_t live = log->count - gone, capacity = capacity_in(shape, log), charged = cost;
 
-    if (cost > shape->capacity)
+    if (cost > shape->capacity) {
         step.outcome = WEIR_NEVER;
-    else if (cost > 0 && live > shape->capacity - cost)
+        charged = 0;
+    } else if (cost > 0 && (cost > capacity || live > capacity - cost)) {
         step.outcome = WEIR_DENY;
-
-    bool takes = step.outcome == WEIR_ALLOW && cost > 0;
-    report->retry_at = takes ? step.at : log_retry_at(shape, log, gone, step.at, cost == 0 ? 1 : cost);
-    if (takes && !is_peek) {
-        log->head = (log->head + gone) & log->mask;
-        log->count = (uint32_t)live;
-        for (uint64_t i = 0; i < cost; i++)
-            log->stamps[(log->head + log->count++) & log->mask] = step.at;
+        charged = shape->charges_refusals ? fitting(log, live, log_room(shape), cost) : 0;
+    }
+    step.word = charged > 0;
+    if (charged > 0 && !is_peek) {
+        append(log, gone, step.at, charged);
         gone = 0;
         live = log->count;
         newest = step.at;
     }
-    report->remaining = live < shape->capacity ? shape->capacity - live : 0;
+    report->retry_at = step.outcome == WEIR_ALLOW && cost > 0
+                           ? step.at
+                           : log_retry_at(shape, log, gone, step.at, cost == 0 ? 1 : cost);
+    report->remaining = live < capacity ? capacity - live : 0;
     report->reset_at = live > 0 ? newest + shape->period : step.at;
     return step;
+}
+
+bool log_starts_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
+                      struct report *report)
+{
+    weir_ns until = shape->lost_at + shape->period;
+    if (!shape->starts_empty || now >= until)
+        return false;
+    *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };
+    *report = (struct report){ 0, (cost == 0 ? 1 : cost) > shape->capacity ? WEIR_NO_TIME : until, until };
+    return true;
+}
+
+uint64_t log_record(const struct shape *shape, struct log_view *log, weir_ns now, uint64_t amount)
+{
+    weir_ns newest = log->count > 0 ? stamp_at(log, log->count - 1) : 0, at = now > newest ? now : newest;
+    uint32_t gone = expired(log, shape->period, at);
+    uint64_t done = fitting(log, log->count - gone, shape->capacity, amount);
+    if (done > 0)
+        append(log, gone, at, done);
+    return done;
 }
 
 bool log_is_dead(const struct shape *shape, const struct log_view *log, weir_ns now)
@@ -73,17 +130,40 @@ bool log_is_dead(const struct shape *shape, const struct log_view *log, weir_ns 
     return log->count == 0 || stamp_at(log, log->count - 1) + shape->period + SHAPE_GRACE_NS <= now;
 }
 
-void log_undo(struct log_view *log, weir_ns charged_at, uint64_t cost)
+/* Close the gap [first, kept): what came later moves down. */
+static void close_gap(struct log_view *log, uint32_t first, uint32_t kept)
 {
-    uint32_t kept = log->count;
-    while (kept > 0 && stamp_at(log, kept - 1) > charged_at)
-        kept--;
-    uint32_t first = kept;
-    while (first > 0 && kept - first < cost && stamp_at(log, first - 1) == charged_at)
-        first--;
-    /* Close the gap [first, kept): what came later moves down. */
     uint32_t taken = kept - first;
     for (uint32_t i = kept; i < log->count; i++)
         log->stamps[(log->head + i - taken) & log->mask] = stamp_at(log, i);
     log->count -= taken;
+}
+
+/* How many stamps are not later than `at`. */
+static uint32_t not_later(const struct log_view *log, weir_ns at)
+{
+    uint32_t kept = log->count;
+    while (kept > 0 && stamp_at(log, kept - 1) > at)
+        kept--;
+    return kept;
+}
+
+void log_undo(struct log_view *log, weir_ns charged_at, uint64_t cost)
+{
+    uint32_t kept = not_later(log, charged_at);
+    uint32_t first = kept;
+    while (first > 0 && kept - first < cost && stamp_at(log, first - 1) == charged_at)
+        first--;
+    close_gap(log, first, kept);
+}
+
+uint64_t log_refund(const struct shape *shape, struct log_view *log, weir_ns charged_at, weir_ns now,
+                    uint64_t amount)
+{
+    uint32_t gone = expired(log, shape->period, now);
+    uint32_t kept = not_later(log, charged_at);
+    uint32_t room = kept > gone ? kept - gone : 0;
+    uint32_t back = amount < room ? (uint32_t)amount : room;
+    close_gap(log, kept - back, kept);
+    return back;
 }

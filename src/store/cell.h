@@ -52,6 +52,7 @@
 #define CELL_TAG_BITS 48
 #define CELL_TAG_MASK ((UINT64_C(1) << CELL_TAG_BITS) - 1)
 #define CELL_QUEUED (UINT64_C(1) << 63)
+#define CELL_SHAPE_MASK (~CELL_QUEUED & ~CELL_TAG_MASK)
 #define CELL_TENT (UINT64_C(1) << 63)
 
 struct cell {

@@ -24,7 +24,8 @@ void answer_undecided(struct ask *ask, enum weir_outcome outcome, enum weir_poli
         .at = ask->now,
         .report = { 0, outcome == WEIR_UNMETERED ? ask->now : WEIR_NO_TIME, WEIR_NO_TIME },
     };
-    if (reason == WEIR_REASON_CONTENDED && !ask->is_peek)
+    ask->settled = (struct settled){ .dropped = ask->cost };
+    if (reason == WEIR_REASON_CONTENDED && !is_peek(ask))
         count_up(&ask->store->contended);
 }
 
@@ -34,13 +35,14 @@ static void decide_overflow(struct ask *ask, struct slot *slot)
     struct step step;
     do {
         CELL_STEP();
-        step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, seen, ask->now, ask->cost);
+        step = ask_apply(ask, seen, ask->now);
     } while (step.word != seen
              && !__atomic_compare_exchange_n(&slot->word, &seen, step.word, true, __ATOMIC_RELAXED,
                                              __ATOMIC_RELAXED));
     ask->out->outcome = step.outcome;
     ask->out->at = step.at;
-    ask->out->report = shape_report(ask->shape, &step, ask->cost);
+    if (ask->verb != ASK_CHARGE)
+        ask->out->report = shape_report(ask->shape, &step, ask->cost);
 }
 
 static void answer_overflow(struct ask *ask, enum weir_reason reason)
@@ -54,7 +56,7 @@ static void answer_overflow(struct ask *ask, enum weir_reason reason)
     }
     ask->out->policy = WEIR_POLICY_OVERFLOW;
     ask->out->reason = reason;
-    if (ask->is_peek)
+    if (is_peek(ask))
         return;
     count_up(&slot->overflows);
     if (reason == WEIR_REASON_CONTENDED)
@@ -80,7 +82,7 @@ void full_undo(struct store *store, const struct shape *shape, const struct stor
 {
     struct slot *slot = slot_of(store, shape);
     if (is_log(shape)) {
-        log_give_back_ring(store, shape, slot->ring, taken, cost);
+        log_give_back_ring(store, slot->ring, taken, cost);
         return;
     }
     uint64_t seen = __atomic_load_n(&slot->word, __ATOMIC_RELAXED), next;
@@ -98,8 +100,9 @@ uint64_t store_overflows(const struct store *store, const struct shape *shape)
 }
 
 /*
- * order:    relaxed; nobody charges the new word yet, and what is still charged to the old one is charged under the old
- *           set, as P14 counts it.
+ * Only the word that is in force when the new shape is made counts: what is still charged to the old one is charged under
+ * the old set, as P14 counts it.
+ * order: relaxed; nobody charges the new word yet.
  */
 void store_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next)
 {

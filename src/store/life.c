@@ -2,7 +2,8 @@
 /*
  * life.c - the store is reserved whole, filled with shapes, counted and given back.
  *
- * Words: counters, relaxed. Everything else here runs before or after deciding, but store_stats(), which only reads.
+ * Words: counters, relaxed; slots, released when a shape is added and acquired by store_stats(), which may run at any time.
+ * Everything else here runs before or after deciding.
  */
 #include "store/table.h"
 
@@ -52,7 +53,7 @@ static size_t table_bytes(const struct store *store)
     return sizeof(struct group) << store->group_bits;
 }
 
-#define SLOTS_BYTES ((WEIR_LIMITS_MAX + 1) * sizeof(struct slot *))
+#define SLOTS_BYTES ((MEMORY_NUMBER + 1) * sizeof(struct slot *))
 
 /* The least power of two of groups, at least two, that `keys` fill to 60 % at most; 0: too many. */
 static unsigned bits_for(size_t keys)
@@ -94,6 +95,11 @@ int store_new(struct store **out, const struct store_options *options, const str
     store->groups = reserve(allocator, size, size >= HUGE_PAGE ? HUGE_PAGE : _Alignof(struct group));
     if (store->groups == NULL)
         goto undo_slots;
+    store->memory_shape =
+        (struct shape){ .when_full = WEIR_FULL_CLOSED, .number = MEMORY_NUMBER, .lineage = UINT32_MAX };
+    store->memory_slot =
+        (struct slot){ .shape = &store->memory_shape, .over_at = WEIR_NO_TIME, .ring = RING_NONE };
+    store->slots[MEMORY_NUMBER] = &store->memory_slot;
     *out = store;
     return 0;
 
@@ -124,7 +130,10 @@ static int reserve_ring(struct store *store, const struct shape *shape, struct s
 {
     if (!is_log(shape))
         return 0;
-    if (log_claim(store, shape, &slot->ring) != RING_OK)
+    enum ring_result result = RING_BUSY;
+    for (unsigned i = 0; i < PLACE_ATTEMPTS && result == RING_BUSY; i++)
+        result = log_claim(store, shape, &slot->ring);
+    if (result != RING_OK)
         return WEIR_ERR_LOG_MEMORY;
     struct ring *ring = &store->arena.rings[slot->ring];
     ring->latest = ring->head = ring->count = 0;
@@ -140,14 +149,16 @@ int store_shape_add(struct store *store, const struct shape *shape)
     struct slot *slot = reserve(store->allocator, sizeof *slot, _Alignof(struct slot));
     if (slot == NULL)
         return WEIR_ERR_MEMORY;
-    slot->shape = shape;
-    slot->ring = RING_NONE;
+    *slot = (struct slot){
+        .shape = shape, .over_at = WEIR_NO_TIME, .word = shape_absent(shape), .ring = RING_NONE
+    };
     int code = reserve_ring(store, shape, slot);
     if (code != 0) {
         release(store->allocator, slot, sizeof *slot);
         return code;
     }
-    store->slots[shape->number] = slot;
+    /* A cell names it only after the set that has it is in force; store_stats() may come before. */
+    __atomic_store_n(&store->slots[shape->number], slot, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -178,11 +189,13 @@ void store_stats(struct store *store, weir_ns now, struct weir_stats *out)
         for (unsigned j = 0; j < GROUP_CELLS; j++)
             count_cell(store, cell_load(&store->groups[i].cells[j], store->has_wide_load), now, out);
     for (size_t i = 0; i <= WEIR_LIMITS_MAX; i++) {
-        if (store->slots[i] == NULL)
+        const struct slot *slot = __atomic_load_n(&store->slots[i], __ATOMIC_ACQUIRE);
+        if (slot == NULL)
             continue;
         slots++;
-        out->overflows += read_counter(&store->slots[i]->overflows);
+        out->overflows += read_counter(&slot->overflows);
     }
+    out->overflows += read_counter(&store->overflows);
     out->placements = read_counter(&store->placements);
     out->reclaims = read_counter(&store->reclaims);
     out->evictions = read_counter(&store->evictions);

@@ -8,6 +8,10 @@
  * not. So whoever forgets a key at stamp t first makes sure that floor_ns >= t - grace, and whoever finds its key
  * absent decides at max(now, floor_ns). The forgotten bucket was whole at that stamp (algorithms 3.5).
  *
+ * A shape that has a successor may say "full" where the next one does not: what was used before the change is paid back
+ * at the new rate from then on. So its cells die only by what they were at the change; conversion does the rest
+ * (succeed.c).
+ *
  * Words:    cells, by exchange from the exact content that was judged. floor_ns, only ever raised.
  * Ordering: floor_ns is raised before the exchange that forgets (a full barrier) and read after the look that
  *           found nothing (acquire): whoever misses the cell sees the floor.
@@ -35,14 +39,28 @@ void look_at(struct store *store, const struct key *key, struct look *look)
     }
 }
 
+/*
+ * The stamp that a cell's death is judged at. With the grace, dead at over_at + grace means that nothing was left to
+ * convert at the change; so a thread that does not see over_at yet may be that late.
+ * order: relaxed, for that reason.
+ */
+static weir_ns judged_at(const struct store *store, struct cell seen, weir_ns now)
+{
+    weir_ns over_at = __atomic_load_n(&store->slots[cell_shape_number(seen)]->over_at, __ATOMIC_RELAXED);
+    if (over_at != WEIR_NO_TIME && now > over_at + SHAPE_GRACE_NS)
+        now = over_at + SHAPE_GRACE_NS;
+    return STORE_HAS_GRACE ? now : now + SHAPE_GRACE_NS;
+}
+
 bool place_is_dead(struct store *store, struct cell seen, weir_ns now)
 {
     const struct shape *shape = shape_of_cell(store, seen);
     if ((seen.tag & CELL_QUEUED) != 0)
         return false;
-    if (is_log(shape))
-        return log_cell_is_dead(store, shape, seen, now);
-    return shape_is_dead(shape, seen.state, STORE_HAS_GRACE ? now : now + SHAPE_GRACE_NS);
+    weir_ns at = judged_at(store, seen, now);
+    if (shape->number == MEMORY_NUMBER)
+        return memory_is_dead(seen.state, at);
+    return is_log(shape) ? log_cell_is_dead(store, shape, seen, at) : shape_is_dead(shape, seen.state, at);
 }
 
 /* Milliseconds are kept modulo 2^31: an age in the upper half is a stamp older than the insertion's. */
@@ -131,8 +149,9 @@ bool place_take(struct store *store, struct cell *cell, struct cell seen, struct
 
     const struct shape *shape = shape_of_cell(store, seen);
     floor_raise(store, now);
-    bool taken =
-        is_log(shape) ? log_retire(store, shape, cell, seen, next, now, true) : cell_exchange(cell, seen, next);
+    bool taken = is_log(shape)
+                     ? log_retire(store, shape, cell, seen, next, judged_at(store, seen, now), true, LOG_TRY)
+                     : cell_exchange(cell, seen, next);
     if (taken)
         count_up(&store->reclaims);
     return taken;
@@ -141,8 +160,8 @@ bool place_take(struct store *store, struct cell *cell, struct cell seen, struct
 bool place_evict(struct store *store, struct cell *cell, struct cell seen, struct cell next)
 {
     const struct shape *shape = shape_of_cell(store, seen);
-    bool taken =
-        is_log(shape) ? log_retire(store, shape, cell, seen, next, 0, false) : cell_exchange(cell, seen, next);
+    bool taken = is_log(shape) ? log_retire(store, shape, cell, seen, next, 0, false, LOG_TRY)
+                               : cell_exchange(cell, seen, next);
     if (taken)
         count_up(&store->evictions);
     return taken;

@@ -34,8 +34,9 @@ struct store_answer {
 int store_new(struct store **out, const struct store_options *options, const struct weir_allocator *allocator);
 void store_free(struct store *store);
 
-/* Make a shape known under its number, which must be unused; the store borrows it until store_free(). A sliding log
-   reserves the ring of its overflow cell. 0, or WEIR_ERR_LOG_MEMORY. Not while others decide. */
+/* Make a shape known under its number, which must be unused; the store borrows it until store_shape_remove() or
+   store_free(). A sliding log reserves the ring of its overflow cell. 0, or WEIR_ERR_LOG_MEMORY. While others decide: before
+   the set that has the shape can be seen. All shapes of a lineage in one set are of one generation. */
 int store_shape_add(struct store *store, const struct shape *shape);
 
 /*
@@ -82,17 +83,23 @@ enum store_memory {
     STORE_FULL,    /* no room to remember */
 };
 
-/* Hold `hash` until `hold_until`, unless it is held or known at `now`. *nonce names the hold. */
+/* Hold `hash` until `hold_until`, unless it is held or known at `now`. *nonce names the hold. FULL also when the key may
+   have been forgotten since `hold_until`: `now` is that old, or beyond the horizon. */
 enum store_memory store_recall_begin(struct store *store, uint64_t hash, weir_ns now, weir_ns hold_until,
                                      uint32_t *nonce);
 
-/* Done: known until `until`. Not done (until 0): forgotten. A hold that ran out or was taken over changes nothing. */
+/* Done: known until `until`, rounded up to a millisecond. Not done (until 0), or over by `now`: forgotten. A hold that was
+   taken over changes nothing. */
 void store_recall_end(struct store *store, uint64_t hash, uint32_t nonce, weir_ns now, weir_ns until);
 
 /* Whether it is known at `now`; writes nothing. */
 bool store_recall(struct store *store, uint64_t hash, weir_ns now);
 
 /* ---- Changing shapes --------------------------------------------------------------------------------------------- */
+
+/* A shape has a successor since `since`: from then on its cells are not forgotten for what its own rate gives back. For every
+   shape of the old set that does not go on, within SHAPE_GRACE_NS of the set that follows. */
+void store_shape_over(struct store *store, const struct shape *shape, weir_ns since);
 
 /* Convert one key's cell, if it has one of an earlier generation of this lineage. Only while nobody decides under the
    old set. */
@@ -107,7 +114,8 @@ void store_succeed(struct store *store, const struct shape *const *successor, co
 /* What overflowing keys have used goes on under the new shape, of the same lineage; before that shape is in force. */
 void store_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next);
 
-/* Forget a shape: no cell names it any more. Its number may be used again. */
+/* Forget a shape: no cell names it any more, and no call is running that read one which did. Its number may be used
+   again. */
 void store_shape_remove(struct store *store, const struct shape *shape);
 
 /* Bring a key's first candidate group into the cache. */

@@ -15,6 +15,9 @@
  * promotion, which names its nonce, fails for ever. The candidates never move, and nothing else is assumed: neither
  * that a look at sixteen cells is one instant, nor which free cell is chosen. proof/insertion.pml checks it.
  *
+ * A key's cell may have been written under an earlier shape of its limit (algorithms 1.17). Whoever charges it converts it
+ * in the same exchange; whoever meets a later one than its own answers nothing: its caller's set is old.
+ *
  * Words:    cells (cell.h); nonce; new_keys; counters.
  * Ordering: exchanges are full barriers and looks are acquires, so a look that starts after a TENT was seen sees all
  *           that happened before it was placed. The rest is one word of state.
@@ -51,15 +54,30 @@ static inline struct cell *find(struct store *store, const struct key *key, stru
 
 /* ---- A key that has its cell ---------------------------------------------------------------------------------- */
 
-static void answer_step(struct ask *ask, const struct step *step)
+struct step ask_apply(struct ask *ask, uint64_t word, weir_ns now)
 {
-    *ask->out = (struct store_answer){ .outcome = step->outcome,
-                                       .at = step->at,
-                                       .report = shape_report(ask->shape, step, ask->cost) };
+    switch (ask->verb) {
+    case ASK_PEEK:
+        return shape_look(ask->shape, word, now, ask->cost);
+    case ASK_CHARGE:
+        ask->settled = shape_charge(ask->shape, word, now, ask->cost);
+        return (struct step){ ask->settled.word != word ? WEIR_ALLOW : WEIR_DENY, ask->settled.word, now };
+    case ASK_HOLD:
+        return memory_hold(ask, word, now);
+    default:
+        return shape_decide(ask->shape, word, now, ask->cost);
+    }
+}
+
+static struct report report_of(const struct ask *ask, const struct step *step)
+{
+    bool has_numbers = ask->verb == ASK_TAKE || ask->verb == ASK_PEEK;
+    return has_numbers ? shape_report(ask->shape, step, ask->cost) : (struct report){ 0 };
 }
 
 /*
- * Charge the cell: the decision that we made is the one recorded, or the cell has changed.
+ * Charge the cell: the decision that we made is the one recorded, or the cell has changed. A cell of an earlier shape
+ * is converted by the same exchange; where nothing is written it stays what it was, and the next one converts it.
  * order:    full barrier, though the cell is the whole state: see cell_exchange().
  * progress: lock-free. AGAIN means that another operation on this cell took effect.
  * reuse:    tag and state change together, so a cell given to another key makes our exchange fail.
@@ -68,12 +86,17 @@ static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
 {
     if (is_log(ask->shape)) {
         *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
-        return log_charge(ask, seen);
+        return log_charge(ask, cell, seen);
     }
-    struct step step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, seen.state, ask->now, ask->cost);
-    if (step.word != seen.state && !cell_exchange(cell, seen, (struct cell){ seen.tag, step.word }))
+    uint64_t word = seen.state;
+    if (__builtin_expect(cell_shape_number(seen) != ask->shape->number, 0))
+        word = shape_convert(shape_of_cell(ask->store, seen), ask->shape, word);
+    struct step step = ask_apply(ask, word, ask->now);
+    struct cell next = { ask->key.word | (seen.tag & CELL_QUEUED), step.word };
+    if (step.word != word && !cell_exchange(cell, seen, next))
         return TURN_AGAIN;
-    answer_step(ask, &step);
+    *ask->out =
+        (struct store_answer){ .outcome = step.outcome, .at = step.at, .report = report_of(ask, &step) };
     return TURN_DONE;
 }
 
@@ -83,7 +106,7 @@ static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
  */
 static enum turn meet_stranger(struct ask *ask, struct cell *cell, struct cell seen)
 {
-    if (!ask->is_peek && place_is_dead(ask->store, seen, ask->now)) {
+    if (!is_peek(ask) && place_is_dead(ask->store, seen, ask->now)) {
         (void)place_take(ask->store, cell, seen, (struct cell){ 0, 0 }, ask->now);
         return TURN_AGAIN;
     }
@@ -95,20 +118,32 @@ static enum turn charge_found(struct ask *ask, const struct look *look)
 {
     struct cell seen = look->seen[look->final];
     struct cell *cell = look_cell(look, look->final);
-    if (__builtin_expect((seen.tag & ~CELL_QUEUED) == ask->key.word, 1))
-        return charge(ask, cell, seen);
-    return meet_stranger(ask, cell, seen);
+    if (__builtin_expect(kin_of(ask->store, ask->shape, seen) == KIN_STRANGER, 0))
+        return meet_stranger(ask, cell, seen);
+    return charge(ask, cell, seen);
+}
+
+/*
+ * Whether the key is counted under a later generation: the caller decides again, under the set in force. An insertion by
+ * the new set says so too, though whoever promotes it would write a number of its own.
+ */
+static bool is_old(struct ask *ask, const struct look *look)
+{
+    unsigned at = look->final != LOOK_NONE ? look->final : look->tent;
+    ask->is_old = at != LOOK_NONE && kin_of(ask->store, ask->shape, look->seen[at]) == KIN_LATER;
+    return ask->is_old;
 }
 
 /* ---- A key that has none: two phases --------------------------------------------------------------------------- */
 
-/* What an absent key is answered at `now`, and the word that its cell then starts with. */
+/* What an absent key is answered at `now`, and the word that its cell then starts with. A refusal starts none, also
+   where refusals are charged. */
 static struct step begin(struct ask *ask, weir_ns now, struct report *report)
 {
     if (is_log(ask->shape))
         return log_begin(ask, now, report);
-    struct step step = (ask->is_peek ? shape_look : shape_decide)(ask->shape, 0, now, ask->cost);
-    *report = shape_report(ask->shape, &step, ask->cost);
+    struct step step = ask_apply(ask, shape_absent(ask->shape), now);
+    *report = report_of(ask, &step);
     return step;
 }
 
@@ -117,8 +152,7 @@ static bool rescue_ring(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
     store_sweep(store, ask->now, RESCUE_GROUPS);
-    if (ask->shape->when_full != WEIR_FULL_EVICT_LEAST
-        || arena_may_hold(&store->arena, arena_order(ask->shape->capacity)))
+    if (ask->shape->when_full != WEIR_FULL_EVICT_LEAST || arena_may_hold(&store->arena, log_order(ask->shape)))
         return true;
     unsigned victim = place_pick_victim(store, look, ask->now, true);
     return victim != LOOK_NONE
@@ -231,12 +265,14 @@ static enum turn place(struct ask *ask, const struct look *look)
     return TURN_AGAIN;
 }
 
-static void take_slowly(struct ask *ask)
+void ask_slowly(struct ask *ask)
 {
     for (unsigned attempts = 0; attempts < PLACE_ATTEMPTS;) {
         struct look look;
         enum turn turn;
         look_at(ask->store, &ask->key, &look);
+        if (is_old(ask, &look))
+            goto release_ring;
         if (look.final != LOOK_NONE) {
             turn = charge_found(ask, &look);
         } else {
@@ -254,11 +290,11 @@ release_ring:
 
 /* ---- Looking without touching ----------------------------------------------------------------------------------- */
 
-/* Whether take_slowly() would find a cell, a ring and leave for this key. */
+/* Whether ask_slowly() would find a cell, a ring and leave for this key. */
 static bool could_place(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
-    if (is_log(ask->shape) && !arena_may_hold(&store->arena, arena_order(ask->shape->capacity)))
+    if (is_log(ask->shape) && !arena_may_hold(&store->arena, log_order(ask->shape)))
         return false;
     if (look->tent != LOOK_NONE)
         return true;
@@ -275,6 +311,8 @@ static void look_only(struct ask *ask)
     for (;;) {
         struct look look;
         look_at(ask->store, &ask->key, &look);
+        if (is_old(ask, &look))
+            return;
         if (look.final != LOOK_NONE) {
             if (charge_found(ask, &look) == TURN_DONE)
                 return;
@@ -293,18 +331,6 @@ static void look_only(struct ask *ask)
 
 /* ---- The calls -------------------------------------------------------------------------------------------------- */
 
-static struct ask ask_of(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now,
-                         uint64_t cost, struct store_answer *out)
-{
-    return (struct ask){ .store = store,
-                         .shape = shape,
-                         .key = key_of(shape, hash),
-                         .now = now,
-                         .cost = cost,
-                         .ring = RING_NONE,
-                         .out = out };
-}
-
 /*
  * Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. Beyond
  * the horizon nothing is even looked at: no word and no calendar has a meaning there.
@@ -318,7 +344,7 @@ static void answer_without_charge(struct ask *ask)
                          is_never ? WEIR_REASON_NONE : WEIR_REASON_TIME);
         return;
     }
-    ask->is_peek = true;
+    ask->verb = ASK_PEEK;
     look_only(ask);
 }
 
@@ -352,7 +378,7 @@ static inline __attribute__((always_inline)) bool take_bucket(const weir_rate *r
     return true;
 }
 
-static __attribute__((noinline)) void take_otherwise(struct store *store, const struct shape *shape,
+static __attribute__((noinline)) bool take_otherwise(struct store *store, const struct shape *shape,
                                                      uint64_t hash, weir_ns now, uint64_t cost,
                                                      struct store_answer *out)
 {
@@ -360,28 +386,32 @@ static __attribute__((noinline)) void take_otherwise(struct store *store, const 
     if (cost == 0 || cost > shape->capacity || now > WEIR_HORIZON)
         answer_without_charge(&ask);
     else
-        take_slowly(&ask);
+        ask_slowly(&ask);
+    return !ask.is_old;
 }
 
-/* Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. */
+/*
+ * Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. A cell
+ * of an earlier shape is not found here, nor are refusals charged.
+ */
 bool store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
     bool charges = cost - 1 < shape->capacity && now <= WEIR_HORIZON; /* cost 0 wraps to the largest */
-    if (__builtin_expect(charges && is_bucket(shape), 1)) {
+    if (__builtin_expect(charges && is_bucket(shape) && !shape->charges_refusals, 1)) {
         struct key key = key_of(shape, hash);
         struct cell seen, *cell = find(store, &key, &seen);
         if (__builtin_expect(cell != NULL, 1)) {
             const weir_rate *rate = &shape->rate;
+            weir_ns at = now > shape->since ? now : shape->since;
             /* A copy that no exchange can be thought to change, and whose clock is one multiplication. */
             const weir_rate exact = { rate->burst, rate->ticks, rate->per_b, 1, 0, 0 };
-            if (__builtin_expect(rate->b == 1, 1) ? take_bucket(&exact, cell, seen, now, cost, out)
-                                                  : take_bucket(rate, cell, seen, now, cost, out))
+            if (__builtin_expect(rate->b == 1, 1) ? take_bucket(&exact, cell, seen, at, cost, out)
+                                                  : take_bucket(rate, cell, seen, at, cost, out))
                 return true;
         }
     }
-    take_otherwise(store, shape, hash, now, cost, out);
-    return true;
+    return take_otherwise(store, shape, hash, now, cost, out);
 }
 
 bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
@@ -389,14 +419,14 @@ bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
 {
     struct ask ask = ask_of(store, shape, hash, now, cost, out);
     struct cell seen;
-    ask.is_peek = true;
+    ask.verb = ASK_PEEK;
     if (now > WEIR_HORIZON)
         answer_without_charge(&ask);
     else if (!is_log(shape) && find(store, &ask.key, &seen) != NULL)
         (void)charge(&ask, NULL, seen);
     else
         look_only(&ask);
-    return true;
+    return !ask.is_old;
 }
 
 /*
@@ -416,7 +446,7 @@ void store_undo(struct store *store, const struct shape *shape, uint64_t hash, c
     }
     while ((cell = find(store, &key, &seen)) != NULL) {
         if (is_log(shape)) {
-            if (log_give_back(store, shape, seen, taken, cost))
+            if (log_give_back(store, seen, taken, cost))
                 return;
             continue;
         }

@@ -3,6 +3,9 @@
  * table.h - what the files of the store share: the table's layout, a key's place in it, and one decision's thread.
  *
  *     table.c   deciding: find, charge, insert in two phases
+ *     settle.c  charging without asking, giving back, forgetting
+ *     memory.c  keys that say whether something was done
+ *     succeed.c  cells of an earlier shape become cells of the next
  *     place.c   which cell a new key may take, and taking cells from keys that are done
  *     full.c    answers when there is no cell
  *     log.c     sliding logs: a cell that points to a ring of stamps
@@ -36,9 +39,13 @@
 #define STORE_HAS_FLOOR 1
 #endif
 
+/* The number of cells that are memories (memory.c): the one above all shapes'. */
+#define MEMORY_NUMBER (WEIR_LIMITS_MAX + 1)
+
 /* One shape, and the cell that its overflowing keys share. Written on the hot path only when the table is full. */
 struct slot {
     _Alignas(64) const struct shape *shape;
+    weir_ns over_at;    /* when its successor came into force, else WEIR_NO_TIME; see place_is_dead() */
     uint64_t word;      /* of the overflow cell */
     uint64_t overflows; /* decisions on it */
     uint32_t ring;      /* sliding logs: the overflow cell's, or RING_NONE */
@@ -47,7 +54,7 @@ struct slot {
 struct store {
     /* Read by every decision, never written after store_new(). */
     _Alignas(64) struct group *groups;
-    struct slot **slots; /* WEIR_LIMITS_MAX + 1 of them, by shape number */
+    struct slot **slots; /* MEMORY_NUMBER + 1 of them, by shape number */
     unsigned group_bits; /* 1 .. 30 */
     bool has_wide_load;
     bool bounds_new_keys;
@@ -61,6 +68,11 @@ struct store {
     uint64_t nonce;
     uint64_t sweep_at; /* next group of the sweep */
     uint64_t placements, reclaims, evictions, contended;
+    uint64_t overflows; /* of shapes that are gone */
+
+    /* What a memory's cell names in place of a limit's shape: of no lineage, never evicted. */
+    struct shape memory_shape;
+    struct slot memory_slot;
 };
 
 /* A key's place: its tag and its two groups. */
@@ -109,21 +121,62 @@ static inline void count_up(uint64_t *counter)
 
 /* ---- One decision ---------------------------------------------------------------------------------------- */
 
+enum verb {
+    ASK_TAKE,
+    ASK_PEEK,   /* what a take would answer; writes nothing */
+    ASK_CHARGE, /* without asking */
+    ASK_HOLD,   /* a memory */
+};
+
 /* What is asked, and what the slow path holds on to between its loops. */
 struct ask {
     struct store *store;
     const struct shape *shape;
     struct key key;
-    weir_ns now;
+    weir_ns now; /* not before the shape came into force */
     uint64_t cost;
-    bool is_peek;   /* writes nothing */
+    enum verb verb;
     bool may_place; /* the bound on new keys let this one in */
+    bool is_old;    /* the key is counted under a later generation */
     uint32_t ring;  /* taken from the arena for this key, not yet published; or RING_NONE */
     struct store_answer *out;
+    struct settled settled; /* of a charge; cost is dropped until it is charged */
+    /* Of a hold: */
+    weir_ns hold_until;
+    uint32_t nonce;
+    enum store_memory memory;
 };
+
+static inline bool is_peek(const struct ask *ask)
+{
+    return ask->verb == ASK_PEEK;
+}
+
+static inline struct ask ask_of(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now,
+                                uint64_t cost, struct store_answer *out)
+{
+    return (struct ask){ .store = store,
+                         .shape = shape,
+                         .key = key_of(shape, hash),
+                         .now = now > shape->since ? now : shape->since,
+                         .cost = cost,
+                         .ring = RING_NONE,
+                         .out = out,
+                         .settled = { .dropped = cost } };
+}
 
 /* After one loop of the slow path. */
 enum turn { TURN_DONE, TURN_AGAIN };
+
+/* table.c: do what is asked, on the key's cell or on one that it gets; else its limit's when-full answers. */
+void ask_slowly(struct ask *ask);
+
+/* table.c: what the verb makes of a word; ALLOW where it wants to write. Not for logs. */
+struct step ask_apply(struct ask *ask, uint64_t word, weir_ns now);
+
+/* memory.c: the same for a hold. */
+struct step memory_hold(struct ask *ask, uint64_t word, weir_ns now);
+bool memory_is_dead(uint64_t word, weir_ns now);
 
 /* All candidate cells of a key, each read at one instant. */
 #define LOOK_CELLS (2 * GROUP_CELLS)
@@ -176,8 +229,8 @@ void answer_undecided(struct ask *ask, enum weir_outcome outcome, enum weir_poli
 
 /* ---- log.c: rings ------------------------------------------------------------------------------------------- */
 
-/* Decide on the log of a FINAL cell. AGAIN: the cell has changed hands. */
-enum turn log_charge(struct ask *ask, struct cell seen);
+/* Decide on the log of a FINAL cell of this lineage, converting it where that writes. AGAIN: the cell has changed hands. */
+enum turn log_charge(struct ask *ask, struct cell *cell, struct cell seen);
 
 /* Decide on an overflow cell's ring. False: another thread held it all the time. */
 bool log_charge_ring(struct ask *ask, uint32_t ring);
@@ -190,6 +243,9 @@ uint64_t log_state(struct store *store, uint32_t ring);
 
 enum ring_result { RING_OK, RING_FULL, RING_BUSY };
 
+/* The size of the shape's rings, as a power of two of units. */
+unsigned log_order(const struct shape *shape);
+
 /* Put a ring for the shape into *ring. */
 enum ring_result log_claim(struct store *store, const struct shape *shape, uint32_t *ring);
 
@@ -198,15 +254,22 @@ bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cel
 /* When the newest stamp of a cell's log leaves the period; WEIR_NO_TIME when the ring is held or gone. */
 weir_ns log_reset_at(struct store *store, const struct shape *shape, struct cell seen);
 
-/* Exchange a log's cell and give its ring back; with `only_dead` at `now` only if the log says nothing any more. */
+/* Exchange a log's cell and give its ring back; with `only_dead` at `now` only if the log says nothing any more. The lock
+   is tried once, or waited for. */
+enum log_wait { LOG_TRY = 1, LOG_WAIT = LOCK_SPINS };
 bool log_retire(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen,
-                struct cell next, weir_ns now, bool only_dead);
+                struct cell next, weir_ns now, bool only_dead, enum log_wait wait);
+
+/* Turn a cell of an earlier shape of this lineage into one of `shape`. False: it was not as seen, or held all the time. */
+bool log_convert(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen);
+
+/* shape_refund() for a cell of this lineage. False: the cell has changed hands. */
+bool log_refund_cell(struct store *store, const struct shape *shape, struct cell seen, weir_ns charged_at,
+                     weir_ns now, uint64_t amount, struct settled *out);
 
 /* Take back stamps. False: the cell has changed hands. */
-bool log_give_back(struct store *store, const struct shape *shape, struct cell seen,
-                   const struct store_answer *taken, uint64_t cost);
-void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t ring,
-                        const struct store_answer *taken, uint64_t cost);
+bool log_give_back(struct store *store, struct cell seen, const struct store_answer *taken, uint64_t cost);
+void log_give_back_ring(struct store *store, uint32_t ring, const struct store_answer *taken, uint64_t cost);
 
 /* Copy what the old shape's overflow ring holds into the new one's, newest first as far as there is room. */
 void log_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next);
@@ -218,10 +281,29 @@ static inline struct slot *slot_of(const struct store *store, const struct shape
     return store->slots[shape->number];
 }
 
-/* The shape that a cell was written under; it was made known before any cell could name it. */
+/* The shape that a FINAL cell was written under; it was made known before any cell could name it. */
 static inline const struct shape *shape_of_cell(const struct store *store, struct cell seen)
 {
     return store->slots[cell_shape_number(seen)]->shape;
+}
+
+/* How a cell of the key's tag stands to the shape that is asked about. */
+enum kin {
+    KIN_SAME,
+    KIN_EARLIER,  /* of its lineage: to be converted */
+    KIN_LATER,    /* of its lineage: whoever asks has an old set */
+    KIN_STRANGER, /* of another lineage */
+};
+
+static inline enum kin kin_of(const struct store *store, const struct shape *shape, struct cell seen)
+{
+    if (cell_shape_number(seen) == shape->number)
+        return KIN_SAME;
+    const struct slot *slot = store->slots[cell_shape_number(seen)];
+    /* A TENT may be older than the removal of what it names. */
+    if (slot == NULL || slot->shape->lineage != shape->lineage || slot->shape->generation == shape->generation)
+        return KIN_STRANGER;
+    return slot->shape->generation < shape->generation ? KIN_EARLIER : KIN_LATER;
 }
 
 #endif

@@ -85,7 +85,6 @@ static inline const struct shape *kit_shape(struct kit *kit, struct weir_limit l
     limit.name = "kit";
     assert_int_equal(shape_init(shape, &limit, 0, &kit->allocator), 0);
     shape->number = (uint16_t)++kit->shape_count;
-    shape->limit = (weir_limit_id)kit->shape_count - 1;
     assert_int_equal(store_shape_add(kit->store, shape), 0);
     return shape;
 }
@@ -95,7 +94,7 @@ static inline struct store_answer take(struct kit *kit, const struct shape *shap
 {
     struct store_answer answer;
     memset(&answer, 0xee, sizeof answer);
-    store_take(kit->store, shape, hash, now, cost, &answer);
+    assert_true(store_take(kit->store, shape, hash, now, cost, &answer));
     return answer;
 }
 
@@ -104,7 +103,7 @@ static inline struct store_answer peek(struct kit *kit, const struct shape *shap
 {
     struct store_answer answer;
     memset(&answer, 0xee, sizeof answer);
-    store_peek(kit->store, shape, hash, now, cost, &answer);
+    assert_true(store_peek(kit->store, shape, hash, now, cost, &answer));
     return answer;
 }
 

@@ -170,9 +170,9 @@ static void an_old_generation_opens_nothing(void **state)
     store_sweep(kit.store, 2 * S, 2);
     assert_int_equal(take(&kit, shape, hash_at(&kit, 0, 2), 2 * S, 3).outcome, WEIR_ALLOW);
     assert_false(log_cell_is_dead(kit.store, shape, old, 100 * S));
-    assert_false(log_give_back(kit.store, shape, old, &taken, 5));
-    assert_false(
-        log_retire(kit.store, shape, &kit.store->groups[0].cells[0], old, (struct cell){ 0, 0 }, 0, false));
+    assert_false(log_give_back(kit.store, old, &taken, 5));
+    assert_false(log_retire(kit.store, shape, &kit.store->groups[0].cells[0], old, (struct cell){ 0, 0 }, 0,
+                            false, LOG_TRY));
     assert_int_equal(take(&kit, shape, hash_at(&kit, 0, 2), 2 * S, 2).outcome, WEIR_ALLOW);
     assert_int_equal(take(&kit, shape, hash_at(&kit, 0, 2), 2 * S, 1).outcome, WEIR_DENY);
     kit_close(&kit);

@@ -20,7 +20,10 @@ static void schedule_step(void);
 #include "store/full.c"
 #include "store/life.c"
 #include "store/log.c"
+#include "store/memory.c"
 #include "store/place.c"
+#include "store/settle.c"
+#include "store/succeed.c"
 #include "store/table.c"
 
 #include "store/kit.h"
@@ -133,7 +136,7 @@ static void schedule_free(void)
     }
 }
 
-/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c. */
+/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exsucceed.c. */
 #ifdef CELL_EXCHANGE_MUTANT
 static bool exchange_by_load_and_store(struct cell *cell, const struct cell *seen, const struct cell *next)
 {
