@@ -219,8 +219,11 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
     }
     for (size_t i = 0; i < set->limit_count; i++) {
         const struct limit *before = kinds[i] == WEIR_CHANGE_RESIZED ? predecessor(old, set->limits[i]) : NULL;
-        if (before != NULL)
-            store_succeed_overflow(weir->store, before->shape, set->limits[i]->shape);
+        if (before == NULL)
+            continue;
+        store_succeed_overflow(weir->store, before->shape, set->limits[i]->shape);
+        for (size_t k = 0; k < before->family->count; k++)
+            store_shape_over(weir->store, before->family->members[k].shape, since);
     }
     weir->next_generation++;
     weir->old = old;
@@ -288,9 +291,9 @@ static void name_successors(struct weir *weir, const struct weir_set *set, struc
 void weir_quiesce(struct weir *weir, weir_ns now)
 {
     struct weir_set *old = weir->old, *set = weir->current;
-    free_retired(weir);
     if (old == NULL)
-        return;
+        return; /* and calls that met a retired shape before it was swept may still run: there was no commit since */
+    free_retired(weir);
     weir_ns stamp = set_to_stamp(weir, now);
     memset(weir->successor, 0, (WEIR_LIMITS_MAX + 1) * sizeof *weir->successor);
     memset(weir->is_gone, 0, (WEIR_LIMITS_MAX + 1) * sizeof *weir->is_gone);

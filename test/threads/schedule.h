@@ -136,7 +136,7 @@ static void schedule_free(void)
     }
 }
 
-/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exsucceed.c. */
+/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c. */
 #ifdef CELL_EXCHANGE_MUTANT
 static bool exchange_by_load_and_store(struct cell *cell, const struct cell *seen, const struct cell *next)
 {
