@@ -69,7 +69,7 @@ static int decide_here(const struct check *check, const struct weir_contract *co
             return EXIT_WRONG;
         }
         struct verdict verdict;
-        verdict_from_answer(contract, &answer, now, &verdict);
+        verdict_from_answer(&answer, now, &verdict);
         if (check->is_json)
             print_json(contract, &answer, now);
         else

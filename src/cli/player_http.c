@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/remote.h"
 
 /* How long a server may take to listen, or to drain: generous, since sanitizers are slow. */
 #define SERVER_TIMEOUT_MS 30000
@@ -30,30 +29,44 @@ static enum player_result fail(struct player_http *http, const char *what)
     return PLAYER_UNREACHABLE;
 }
 
-/* The contract as a file: its own, or the inline one written into the folder. */
-static const char *contract_file(struct player_http *http, const struct timeline *timeline)
+/* Copy a file's text, or write `text`. */
+static bool write_text(FILE *out, const struct timeline_contract *source)
 {
-    if (timeline->contract_path != NULL)
-        return timeline->contract_path;
+    if (source->path == NULL)
+        return fwrite(source->text.at, 1, source->text.len, out) == source->text.len;
+    char part[16384];
+    size_t len;
+    FILE *in = fopen(source->path, "re");
+    bool is_good = in != NULL;
+    while (is_good && (len = fread(part, 1, sizeof part, in)) > 0)
+        is_good = fwrite(part, 1, len, out) == len;
+    if (in != NULL)
+        (void)fclose(in); /* it was only read */
+    return is_good;
+}
+
+/* Make a contract the one that the server reads. */
+static bool write_contract(struct player_http *http, const struct timeline_contract *source)
+{
     (void)snprintf(http->contract, sizeof http->contract, "%s/weir.yaml", http->folder);
     FILE *file = fopen(http->contract, "we");
     if (file == NULL)
-        return NULL;
-    size_t written = fwrite(timeline->contract_text.at, 1, timeline->contract_text.len, file);
-    return fclose(file) == 0 && written == timeline->contract_text.len ? http->contract : NULL;
+        return false;
+    bool is_written = write_text(file, source);
+    return fclose(file) == 0 && is_written;
 }
 
 /* In the child: become the server. */
-static void become_server(const struct player_http *http, const char *contract, int64_t wall, int log)
+static void become_server(const struct player_http *http, weir_ns lost_at, int log)
 {
-    char admin[64], wall_text[32];
-    (void)snprintf(admin, sizeof admin, "unix:%s/admin.sock", http->folder);
-    (void)snprintf(wall_text, sizeof wall_text, "%" PRId64, wall);
+    char wall_text[32], lost_text[32];
+    (void)snprintf(wall_text, sizeof wall_text, "%" PRId64, http->timeline->start_wall);
+    (void)snprintf(lost_text, sizeof lost_text, "%" PRIu64, lost_at);
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || dup2(log, STDERR_FILENO) < 0
-        || setenv("WEIR_TEST_WALL", wall_text, 1) != 0)
+        || setenv("WEIR_TEST_WALL", wall_text, 1) != 0 || setenv("WEIR_TEST_LOST_AT", lost_text, 1) != 0)
         _exit(3);
-    execl("/proc/self/exe", "weir", "serve", contract, "--http", "127.0.0.1:0", "--admin", admin, "--workers",
-          "1", (char *)NULL);
+    execl("/proc/self/exe", "weir", "serve", http->contract, "--http", "127.0.0.1:0", "--admin",
+          http->admin_url, "--workers", "1", (char *)NULL);
     _exit(3);
 }
 
@@ -90,22 +103,14 @@ static enum player_result await_listening(struct player_http *http, FILE *err)
     return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? PLAYER_FAULTY : PLAYER_UNREACHABLE;
 }
 
-static enum player_result http_open(struct player *player, const struct timeline *timeline, FILE *err)
+static enum player_result start_server(struct player_http *http, weir_ns lost_at, FILE *err)
 {
-    struct player_http *http = (struct player_http *)player;
     int ends[2];
-    player->error[0] = '\0';
-    (void)snprintf(http->folder, sizeof http->folder, "/tmp/weir-play-XXXXXX");
-    if (mkdtemp(http->folder) == NULL) {
-        http->folder[0] = '\0';
-        return fail(http, strerror(errno));
-    }
-    const char *contract = contract_file(http, timeline);
-    if (contract == NULL || pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return fail(http, strerror(errno));
     http->pid = fork();
     if (http->pid == 0)
-        become_server(http, contract, timeline->start_wall, ends[1]);
+        become_server(http, lost_at, ends[1]);
     (void)close(ends[1]); /* ours; the server has its own */
     http->log = ends[0];
     if (http->pid < 0) {
@@ -115,7 +120,28 @@ static enum player_result http_open(struct player *player, const struct timeline
     enum player_result result = await_listening(http, err);
     if (result == PLAYER_OK && !client_init(&http->client, http->url))
         result = fail(http, http->client.error);
+    if (result == PLAYER_OK && !client_init(&http->admin, http->admin_url))
+        result = fail(http, http->admin.error);
     return result;
+}
+
+static enum player_result http_open(struct player *player, const struct timeline *timeline, FILE *err)
+{
+    struct player_http *http = (struct player_http *)player;
+    player->error[0] = '\0';
+    http->timeline = timeline;
+    http->reservations = calloc(timeline->handle_count + 1, sizeof *http->reservations);
+    (void)snprintf(http->folder, sizeof http->folder, "/tmp/weir-play-XXXXXX");
+    if (http->reservations == NULL || mkdtemp(http->folder) == NULL) {
+        http->folder[0] = '\0';
+        return fail(http, strerror(errno));
+    }
+    (void)snprintf(http->admin_url, sizeof http->admin_url, "unix:%s/admin.sock", http->folder);
+    if (!write_contract(http, &timeline->contract)) {
+        (void)fail(http, timeline->contract.path == NULL ? http->contract : timeline->contract.path);
+        return PLAYER_FAULTY;
+    }
+    return start_server(http, 0, err);
 }
 
 /* What it logs is of no interest, but a full pipe would stop it. */
@@ -127,24 +153,13 @@ static void drain_log(const struct player_http *http)
         (void)!read(http->log, ignored, sizeof ignored);
 }
 
-static enum player_result http_decide(struct player *player, const struct weir_request *request, weir_ns now,
-                                      struct verdict *out)
-{
-    struct player_http *http = (struct player_http *)player;
-    char field[64];
-    struct slice json;
-    (void)snprintf(field, sizeof field, "Weir-Now: %" PRIu64 "\r\n", now);
-    drain_log(http);
-    enum remote_result result = remote_ask(&http->client, field, request, out, &json);
-    if (result == REMOTE_DECIDED)
-        return PLAYER_OK;
-    (void)fail(http, http->client.error);
-    return result == REMOTE_FAULTY ? PLAYER_FAULTY : PLAYER_UNREACHABLE;
-}
-
 /* Ask the server to drain and wait for its end; the pipe ends with it. */
 static void stop_server(struct player_http *http)
 {
+    if (http->pid == 0)
+        return;
+    client_close(&http->client);
+    client_close(&http->admin);
     uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
     char ignored[4096];
     bool has_ended = false;
@@ -161,17 +176,42 @@ static void stop_server(struct player_http *http)
     if (!is_clean)
         fprintf(stderr, "weir test: the server did not drain: status 0x%x\n", (unsigned)status);
     http->pid = 0;
+    (void)close(http->log); /* it was only read */
+    http->log = -1;
+}
+
+static enum player_result http_perform(struct player *player, const struct timeline_step *step,
+                                       struct verdict *out)
+{
+    struct player_http *http = (struct player_http *)player;
+    struct client *client =
+        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &http->admin : &http->client;
+    size_t handle = step->handle == TIMELINE_NO_HANDLE ? http->timeline->handle_count : step->handle;
+    char field[64];
+    player->error[0] = '\0';
+    if (step->kind == STEP_RESTART) {
+        stop_server(http);
+        return start_server(http, step->at, NULL);
+    }
+    if (step->kind == STEP_RELOAD && !write_contract(http, &step->contract))
+        return fail(http, strerror(errno));
+    (void)snprintf(field, sizeof field, "Weir-Now: %" PRIu64 "\r\n", step->at);
+    drain_log(http);
+    enum remote_result result = remote_operate(client, field, step, http->reservations[handle], out);
+    if (result != REMOTE_DECIDED || out->effect.error != NULL)
+        (void)fail(http, client->error); /* of an error that was expected nobody hears */
+    return result == REMOTE_DECIDED ? PLAYER_OK : result == REMOTE_FAULTY ? PLAYER_FAULTY : PLAYER_UNREACHABLE;
 }
 
 static void http_close(struct player *player)
 {
     struct player_http *http = (struct player_http *)player;
-    client_close(&http->client);
-    if (http->pid > 0)
-        stop_server(http);
+    stop_server(http);
     if (http->log >= 0)
-        (void)close(http->log); /* it was only read */
+        (void)close(http->log); /* of a server that did not begin */
     http->log = -1;
+    free(http->reservations);
+    http->reservations = NULL;
     if (http->folder[0] == '\0')
         return;
     char admin[64];
@@ -187,8 +227,9 @@ static void http_close(struct player *player)
 void player_http_init(struct player_http *http)
 {
     *http = (struct player_http){
-        .player = { .name = "http", .open = http_open, .decide = http_decide, .close = http_close },
+        .player = { .name = "http", .open = http_open, .perform = http_perform, .close = http_close },
         .client = { .fd = -1 },
+        .admin = { .fd = -1 },
         .log = -1
     };
 }

@@ -9,19 +9,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "wire/json.h"
-#include "wire/text.h"
-
 /* 32 attributes of 1024 bytes, each byte escaped as \u00XX, and their names. */
 #define BODY_MAX ((size_t)WEIR_ATTRIBUTES_MAX * (6 * WEIR_ATTRIBUTE_MAX + 64) + 256)
 
 /* ---- The question ---------------------------------------------------------------------------------------- */
 
-static void write_question(struct text *out, const struct weir_request *request)
+void remote_write_attributes(struct text *out, const struct weir_attribute *attributes, size_t count)
 {
-    text_literal(out, "{\"attributes\": {");
-    for (size_t i = 0; i < request->attribute_count; i++) {
-        const struct weir_attribute *attribute = &request->attributes[i];
+    text_literal(out, "{");
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_attribute *attribute = &attributes[i];
         size_t len = attribute->len > 0 || attribute->value == NULL ? attribute->len : strlen(attribute->value);
         if (i > 0)
             text_literal(out, ", ");
@@ -29,7 +26,14 @@ static void write_question(struct text *out, const struct weir_request *request)
         text_literal(out, ": ");
         text_json(out, (struct slice){ attribute->value, len });
     }
-    text_literal(out, "}, \"cost\": ");
+    text_literal(out, "}");
+}
+
+static void write_question(struct text *out, const struct weir_request *request)
+{
+    text_literal(out, "{\"attributes\": ");
+    remote_write_attributes(out, request->attributes, request->attribute_count);
+    text_literal(out, ", \"cost\": ");
     text_u64(out, request->cost);
     if (request->is_peek)
         text_literal(out, ", \"mode\": \"peek\"");
@@ -102,8 +106,7 @@ static const char *reason_word(int i)
     return weir_reason_name((enum weir_reason)i);
 }
 
-/* Pass over one value. */
-static bool skip_value(struct json *json)
+bool remote_skip_value(struct json *json)
 {
     unsigned depth = 0;
     do {
@@ -154,8 +157,12 @@ static bool read_member(struct json *json, struct slice name, struct verdict_lim
         is_good = read_time(json, &out->retry_after);
     } else if (slice_equals(name, SLICE("reset_after"))) {
         is_good = read_time(json, &out->reset_after);
+    } else if (slice_equals(name, SLICE("watched"))) {
+        enum json_token token = json_next(json);
+        out->is_watched = token == TOKEN_TRUE;
+        is_good = token == TOKEN_TRUE || token == TOKEN_FALSE;
     } else {
-        is_good = skip_value(json);
+        is_good = remote_skip_value(json);
     }
     return is_good;
 }
@@ -207,8 +214,7 @@ bool remote_parse(struct slice body, struct verdict *out)
 
 /* ---- A refusal to decide --------------------------------------------------------------------------------- */
 
-/* Put `field: detail` of a problem document into client->error, or the status where there is none. */
-static void tell_problem(struct client *client, const struct client_reply *reply)
+struct slice remote_tell_problem(struct client *client, const struct client_reply *reply)
 {
     struct json json;
     char scratch[4096];
@@ -220,7 +226,7 @@ static void tell_problem(struct client *client, const struct client_reply *reply
             bool is_field = slice_equals(json.text, SLICE("field"));
             bool is_detail = slice_equals(json.text, SLICE("detail"));
             if (!is_field && !is_detail) {
-                if (!skip_value(&json))
+                if (!remote_skip_value(&json))
                     break;
             } else if (json_next(&json) == TOKEN_STRING) {
                 *(is_field ? &field : &detail) = json.text;
@@ -231,10 +237,17 @@ static void tell_problem(struct client *client, const struct client_reply *reply
     (void)snprintf(client->error, sizeof client->error, "%.100s: status %u%s%.*s%s%.*s", client->url,
                    reply->status, field.len > 0 ? ": " : "", (int)(field.len > 60 ? 60 : field.len), field.at,
                    detail.len > 0 ? ": " : "", (int)(detail.len > 120 ? 120 : detail.len), detail.at);
+    return field;
 }
 
 enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
                               struct verdict *out, struct slice *json)
+{
+    return remote_ask_at(client, "/v1/check?status=200", fields, request, out, json);
+}
+
+enum remote_result remote_ask_at(struct client *client, const char *target, const char *fields,
+                                 const struct weir_request *request, struct verdict *out, struct slice *json)
 {
     static char body[BODY_MAX]; /* one caller at a time, as the client */
     struct text text = text_of(body, sizeof body);
@@ -246,10 +259,10 @@ enum remote_result remote_ask(struct client *client, const char *fields, const s
     }
     /* A plain 200 for every decision: other statuses are then faults. */
     struct client_reply reply;
-    if (!client_post(client, "/v1/check?status=200", fields, text_slice(&text), &reply))
+    if (!client_post(client, target, fields, text_slice(&text), &reply))
         return REMOTE_UNREACHABLE;
     if (reply.status != 200) {
-        tell_problem(client, &reply);
+        (void)remote_tell_problem(client, &reply); /* the status says whose fault it is */
         return reply.status == 400 || reply.status == 401 || reply.status == 403 ? REMOTE_FAULTY
                                                                                  : REMOTE_UNREACHABLE;
     }

@@ -7,6 +7,8 @@
 
 #include "cli/client.h"
 #include "sim/verdict.h"
+#include "wire/json.h"
+#include "wire/text.h"
 
 enum remote_result {
     REMOTE_DECIDED,
@@ -17,6 +19,19 @@ enum remote_result {
 /* Ask. `fields`: further field lines (a token), or "". `json` is the decision's object as it came, in the client. */
 enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
                               struct verdict *out, struct slice *json);
+
+/* The same of another call that decides: "/v1/reserve?status=200". */
+enum remote_result remote_ask_at(struct client *client, const char *target, const char *fields,
+                                 const struct weir_request *request, struct verdict *out, struct slice *json);
+
+/* {"tenant": "acme"}, as in every body. */
+void remote_write_attributes(struct text *out, const struct weir_attribute *attributes, size_t count);
+
+/* Put `field: detail` of a problem document into client->error, or the status where there is none. Gives `field`. */
+struct slice remote_tell_problem(struct client *client, const struct client_reply *reply);
+
+/* Pass over one value of a document. */
+bool remote_skip_value(struct json *json);
 
 /* Read a decision's JSON object; false where it is none. */
 bool remote_parse(struct slice json, struct verdict *out);

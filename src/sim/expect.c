@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * expect.c - what a step expects: counts over the step, then facts about its last decision and the limits it met.
+ * expect.c - what a step expects: counts over the step, then facts about its last decision and the limits it met, or about
+ * what an operation did.
  *
  * One table of facts gives their words and readers; play.c compares and prints by the same enum.
  */
@@ -104,6 +105,40 @@ static bool read_decided_at(struct fields *fields, const struct tree_node *node,
     return field_duration(fields, node, &out->decided_at);
 }
 
+static bool read_watched(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_boolean(fields, node, &out->value.is_watched);
+}
+
+static const char *error_word(int i)
+{
+    return effect_errors[i];
+}
+
+static bool read_error(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    int count = 0;
+    while (effect_errors[count] != NULL)
+        count++;
+    int found = word_find(node, error_word, count);
+    out->effect.error = found < 0 ? NULL : effect_errors[found];
+    return found >= 0 || field_is_null(node)
+           || field_fault(fields, node,
+                          "write reservation, contract, limit, attribute, cost, full, busy, other or null",
+                          "is no error");
+}
+
+static bool read_repeated(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_boolean(fields, node, &out->effect.is_repeated);
+}
+
+static bool read_number(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_integer(fields, node, 0, UINT64_MAX,
+                         &out->effect.number[fields->field->argument - FACT_EFFECT]);
+}
+
 static const struct {
     const char *name;
     bool (*read)(struct fields *fields, const struct tree_node *node, struct expectation *out);
@@ -117,6 +152,17 @@ static const struct {
     [FACT_RETRY_AFTER] = { "retry_after", read_retry_after },
     [FACT_RESET_AFTER] = { "reset_after", read_reset_after },
     [FACT_DECIDED_AT] = { "decided_at", read_decided_at },
+    [FACT_WATCHED] = { "watched", read_watched },
+    [FACT_ERROR] = { "error", read_error },
+    [FACT_REPEATED] = { "repeated", read_repeated },
+    [FACT_EFFECT + EFFECT_CHARGED] = { "charged", read_number },
+    [FACT_EFFECT + EFFECT_RETURNED] = { "returned", read_number },
+    [FACT_EFFECT + EFFECT_DROPPED] = { "dropped", read_number },
+    [FACT_EFFECT + EFFECT_KEPT] = { "kept", read_number },
+    [FACT_EFFECT + EFFECT_RESIZED] = { "resized", read_number },
+    [FACT_EFFECT + EFFECT_ADDED] = { "added", read_number },
+    [FACT_EFFECT + EFFECT_RESTARTED] = { "restarted", read_number },
+    [FACT_EFFECT + EFFECT_REMOVED] = { "removed", read_number },
 };
 _Static_assert(sizeof facts / sizeof *facts == FACT_COUNT, "a fact lacks its row");
 
@@ -163,6 +209,7 @@ static bool read_limits(struct fields *fields, const struct tree_node *node, voi
         { "remaining", FIELD_OPTIONAL, read_limit_fact, FACT_REMAINING },
         { "retry_after", FIELD_OPTIONAL, read_limit_fact, FACT_RETRY_AFTER },
         { "reset_after", FIELD_OPTIONAL, read_limit_fact, FACT_RESET_AFTER },
+        { "watched", FIELD_OPTIONAL, read_limit_fact, FACT_WATCHED },
     };
     struct timeline_step *step = into;
     bool is_good = true;
@@ -196,8 +243,69 @@ bool expect_read(struct fields *fields, const struct tree_node *node, void *step
         { "retry_after", FIELD_OPTIONAL, read_last_fact, FACT_RETRY_AFTER },
         { "reset_after", FIELD_OPTIONAL, read_last_fact, FACT_RESET_AFTER },
         { "decided_at", FIELD_OPTIONAL, read_last_fact, FACT_DECIDED_AT },
+        { "error", FIELD_OPTIONAL, read_last_fact, FACT_ERROR },
+        { "repeated", FIELD_OPTIONAL, read_last_fact, FACT_REPEATED },
+        { "charged", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_CHARGED },
+        { "returned", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_RETURNED },
+        { "dropped", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_DROPPED },
+        { "kept", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_KEPT },
+        { "resized", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_RESIZED },
+        { "added", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_ADDED },
+        { "restarted", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_RESTARTED },
+        { "removed", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_REMOVED },
         { "limits", FIELD_OPTIONAL, read_limits, 0 },
         { "served_at", FIELD_LATER, NULL, 0 },
     };
     return fields_read(fields->tree, node, "expect", table, sizeof table / sizeof *table, step);
+}
+
+/* ---- What can come out at all ---------------------------------------------------------------------------- */
+
+#define FACT(name) (1u << FACT_##name)
+#define EFFECT(name) (1u << (FACT_EFFECT + EFFECT_##name))
+
+/* The facts that a step of a kind has. */
+static const unsigned facts_of[STEP_KIND_COUNT] = {
+    [STEP_REQUEST] = FACT(DECISION) | FACT(LIMIT) | FACT(POLICY) | FACT(REASON) | FACT(CAPACITY)
+                     | FACT(REMAINING) | FACT(RETRY_AFTER) | FACT(RESET_AFTER) | FACT(DECIDED_AT),
+    [STEP_RESERVE] = FACT(DECISION) | FACT(LIMIT) | FACT(POLICY) | FACT(REASON) | FACT(CAPACITY)
+                     | FACT(REMAINING) | FACT(RETRY_AFTER) | FACT(RESET_AFTER) | FACT(DECIDED_AT),
+    [STEP_SETTLE] = EFFECT(CHARGED) | EFFECT(RETURNED) | EFFECT(DROPPED) | FACT(REPEATED) | FACT(REMAINING)
+                    | FACT(LIMIT) | FACT(ERROR),
+    [STEP_CANCEL] = EFFECT(CHARGED) | EFFECT(RETURNED) | EFFECT(DROPPED) | FACT(REPEATED) | FACT(REMAINING)
+                    | FACT(LIMIT) | FACT(ERROR),
+    [STEP_REFUND] = EFFECT(RETURNED) | FACT(REMAINING) | FACT(LIMIT) | FACT(ERROR),
+    [STEP_RESET] = FACT(ERROR),
+    [STEP_RELOAD] =
+        EFFECT(KEPT) | EFFECT(RESIZED) | EFFECT(ADDED) | EFFECT(RESTARTED) | EFFECT(REMOVED) | FACT(ERROR),
+    [STEP_RESTART] = 0,
+};
+
+/* Counts that cannot come out, whatever the contract says, are a slip of the pen. */
+static bool check_counts(struct tree *tree, const struct timeline_step *step)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < WEIR_OUTCOME_COUNT; i++)
+        sum += step->counts[i];
+    if (!step->has_counts || sum == step->times)
+        return true;
+    tree_fault(tree, step->node, "make them equal: outcomes that are not named are expected 0 times",
+               "the step expects %llu decisions and makes %llu", (unsigned long long)sum,
+               (unsigned long long)step->times);
+    return false;
+}
+
+bool expect_check(struct tree *tree, const struct timeline_step *step)
+{
+    unsigned odd = step->last.given & ~facts_of[step->kind];
+    for (int fact = 0; fact < FACT_COUNT; fact++)
+        if ((odd >> fact & 1) != 0)
+            tree_fault(tree, step->node, "remove it", "`%s` is nothing that comes of `%s`", facts[fact].name,
+                       step_kind_name(step->kind));
+    if (step->kind <= STEP_RESERVE)
+        return check_counts(tree, step) && odd == 0;
+    if (step->has_counts || step->has_limits)
+        tree_fault(tree, step->node, "expect of it in a `request` step", "`%s` makes no decision",
+                   step_kind_name(step->kind));
+    return odd == 0 && !step->has_counts && !step->has_limits;
 }

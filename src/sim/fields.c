@@ -112,6 +112,13 @@ bool field_duration(struct fields *fields, const struct tree_node *node, weir_ns
                           "is no duration");
 }
 
+bool field_boolean(struct fields *fields, const struct tree_node *node, bool *out)
+{
+    *out = node->kind == TREE_SCALAR && slice_equals(node->text, SLICE("true"));
+    return (node->kind == TREE_SCALAR && node->is_plain && (*out || slice_equals(node->text, SLICE("false"))))
+           || field_fault(fields, node, "write true or false", "is neither");
+}
+
 bool field_is_null(const struct tree_node *node)
 {
     return node->kind == TREE_SCALAR && node->is_plain

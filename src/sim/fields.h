@@ -46,8 +46,17 @@ bool field_integer(struct fields *fields, const struct tree_node *node, uint64_t
 bool field_duration(struct fields *fields, const struct tree_node *node, weir_ns *out);
 bool field_is_null(const struct tree_node *node);
 
+bool field_boolean(struct fields *fields, const struct tree_node *node, bool *out);
+
+/* A contract that stands at `node`: a path relative to the test file, or its fields (contract_source.c). */
+bool contract_source_read(struct fields *fields, const struct tree_node *node, const char *test_file,
+                          struct timeline_contract *out);
+
 /* One step of a timeline (step.c), and what it expects (expect.c). */
-bool step_read(struct tree *tree, const struct tree_node *node, struct timeline_step *out);
+bool step_read(struct timeline *timeline, const struct tree_node *node, struct timeline_step *out);
 bool expect_read(struct fields *fields, const struct tree_node *node, void *step);
+
+/* Whether a step of this kind can come out as it is expected to; else tells the fault. */
+bool expect_check(struct tree *tree, const struct timeline_step *step);
 
 #endif

@@ -21,9 +21,9 @@ struct player {
 
     /* Begin with the timeline's contract in a fresh state. Diagnostics go to `err`. */
     enum player_result (*open)(struct player *player, const struct timeline *timeline, FILE *err);
-    /* Decide at an instant of virtual time. */
-    enum player_result (*decide)(struct player *player, const struct weir_request *request, weir_ns now,
-                                 struct verdict *out);
+    /* Do what a step says, once, at its instant of virtual time. An operation beside deciding that is refused is a
+       PLAYER_OK with out->effect.error. */
+    enum player_result (*perform)(struct player *player, const struct timeline_step *step, struct verdict *out);
     /* Forget everything; after a failed open() too. */
     void (*close)(struct player *player);
 
@@ -33,7 +33,9 @@ struct player {
 /* Decides by the library in this process. Its memory is the caller's; it needs no closing but close(). */
 struct player_library {
     struct player player;
+    const struct timeline *timeline; /* between open() and close() */
     struct weir_contract *contract;
+    struct weir_reservation *tickets; /* by handle; len 0: none */
 };
 void player_library_init(struct player_library *library);
 

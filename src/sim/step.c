@@ -2,36 +2,77 @@
 /*
  * step.c - one step of a timeline: when, what, how often.
  *
- * Attribute names and values are judged by the contract when the step is played, as at any door.
+ * What a step does is the field that names it: `request`, or one operation beside it. One table says for each of these
+ * which other fields go with it. Attribute names and values are judged by the contract when the step is played, as at any
+ * door.
  */
 #include "sim/fields.h"
 
+struct reader {
+    struct timeline *timeline;
+    struct timeline_step *step;
+};
+
+/* ---- Common fields --------------------------------------------------------------------------------------- */
+
+enum {
+    AT = 1 << STEP_KIND_COUNT,
+    TIMES = AT << 1,
+    COST = AT << 2,
+    PEEK = AT << 3,
+    AS = AT << 4,
+    EXPECT = AT << 5,
+    ABOUT = AT << 6,
+};
+
+static void note_field(struct fields *fields, struct timeline_step *step)
+{
+    step->fields |= (unsigned)fields->field->argument;
+}
+
 static bool read_at(struct fields *fields, const struct tree_node *node, void *into)
 {
-    struct timeline_step *step = into;
-    return field_duration(fields, node, &step->at);
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return field_duration(fields, node, &reader->step->at);
 }
 
 static bool read_times(struct fields *fields, const struct tree_node *node, void *into)
 {
-    struct timeline_step *step = into;
-    return field_integer(fields, node, 1, TIMELINE_TIMES_MAX, &step->times);
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return field_integer(fields, node, 1, TIMELINE_TIMES_MAX, &reader->step->times);
 }
 
 static bool read_cost(struct fields *fields, const struct tree_node *node, void *into)
 {
-    struct timeline_step *step = into;
-    return field_integer(fields, node, 0, INT64_MAX, &step->request.cost);
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return field_integer(fields, node, 0, INT64_MAX, &reader->step->request.cost);
 }
 
 static bool read_peek(struct fields *fields, const struct tree_node *node, void *into)
 {
-    struct timeline_step *step = into;
-    step->request.is_peek = node->kind == TREE_SCALAR && slice_equals(node->text, SLICE("true"));
-    return (node->kind == TREE_SCALAR && node->is_plain
-            && (step->request.is_peek || slice_equals(node->text, SLICE("false"))))
-           || field_fault(fields, node, "write true or false", "is neither");
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return field_boolean(fields, node, &reader->step->request.is_peek);
 }
+
+static bool read_expect(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return expect_read(fields, node, reader->step);
+}
+
+static bool read_about(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return field_read_about(fields, node, NULL);
+}
+
+/* ---- Attributes ------------------------------------------------------------------------------------------ */
 
 static bool read_attribute(struct fields *fields, const struct tree_node *key, struct weir_attribute *out)
 {
@@ -51,9 +92,8 @@ static bool read_attribute(struct fields *fields, const struct tree_node *key, s
     return true;
 }
 
-static bool read_request(struct fields *fields, const struct tree_node *node, void *into)
+static bool read_attributes(struct fields *fields, const struct tree_node *node, struct timeline_step *step)
 {
-    struct timeline_step *step = into;
     bool is_good = true;
     if (node->kind != TREE_MAP)
         return field_fault(fields, node, "write it as { tenant: acme, path: /v1/items }", "is no request");
@@ -69,47 +109,187 @@ static bool read_request(struct fields *fields, const struct tree_node *node, vo
     return is_good;
 }
 
+/* `request`, `reserve`, `refund`. */
+static bool read_asked(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return read_attributes(fields, node, reader->step);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------------------ */
+
+/* `as`, `settle`, `cancel`: the name of a reservation. */
+static bool read_handle(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    reader->step->handle_name = node->text;
+    return (node->kind == TREE_SCALAR && node->text.len > 0)
+           || field_fault(fields, node, "write the word behind `as`", "is no name of a reservation");
+}
+
+static bool read_reset_limit(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct timeline_step *step = into;
+    step->limit = node->text.at;
+    return (node->kind == TREE_SCALAR && node->text.len > 0
+            && memchr(node->text.at, '\0', node->text.len) == NULL)
+           || field_fault(fields, node, "write a limit's name", "is no name of a limit");
+}
+
+static bool read_reset_key(struct fields *fields, const struct tree_node *node, void *into)
+{
+    return read_attributes(fields, node, into);
+}
+
+static bool read_reset(struct fields *fields, const struct tree_node *node, void *into)
+{
+    static const struct field table[] = {
+        { "limit", FIELD_REQUIRED, read_reset_limit, 0 },
+        { "key", FIELD_REQUIRED, read_reset_key, 0 },
+    };
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return fields_read(fields->tree, node, "reset", table, sizeof table / sizeof *table, reader->step);
+}
+
+static bool read_reload(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    return contract_source_read(fields, node, reader->timeline->name, &reader->step->contract);
+}
+
+static bool read_restart(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    bool is_true;
+    note_field(fields, reader->step);
+    return (field_boolean(fields, node, &is_true) && is_true)
+           || field_fault(fields, node, "write `restart: true`, or no step", "restarts nothing");
+}
+
+static const struct {
+    const char *name;
+    unsigned takes; /* fields beside at, expect and about */
+} kinds[] = {
+    [STEP_REQUEST] = { "request", TIMES | COST | PEEK },
+    [STEP_RESERVE] = { "reserve", TIMES | COST | AS },
+    [STEP_SETTLE] = { "settle", COST },
+    [STEP_CANCEL] = { "cancel", 0 },
+    [STEP_REFUND] = { "refund", COST },
+    [STEP_RESET] = { "reset", 0 },
+    [STEP_RELOAD] = { "reload", 0 },
+    [STEP_RESTART] = { "restart", 0 },
+};
+_Static_assert(sizeof kinds / sizeof *kinds == STEP_KIND_COUNT, "a kind of step lacks its row");
+
+const char *step_kind_name(enum step_kind kind)
+{
+    return kinds[kind].name;
+}
+
 static const struct field table[] = {
-    { "at", FIELD_OPTIONAL, read_at },
-    { "request", FIELD_REQUIRED, read_request },
-    { "times", FIELD_OPTIONAL, read_times },
-    { "cost", FIELD_OPTIONAL, read_cost },
-    { "peek", FIELD_OPTIONAL, read_peek },
-    { "expect", FIELD_OPTIONAL, expect_read },
-    { "about", FIELD_OPTIONAL, field_read_about },
-    { "as", FIELD_LATER, NULL },
-    { "reserve", FIELD_LATER, NULL },
-    { "settle", FIELD_LATER, NULL },
-    { "cancel", FIELD_LATER, NULL },
-    { "refund", FIELD_LATER, NULL },
-    { "acquire", FIELD_LATER, NULL },
-    { "renew", FIELD_LATER, NULL },
-    { "release", FIELD_LATER, NULL },
-    { "wait", FIELD_LATER, NULL },
-    { "reload", FIELD_LATER, NULL },
-    { "restart", FIELD_LATER, NULL },
-    { "store", FIELD_LATER, NULL },
+    { "at", FIELD_OPTIONAL, read_at, AT },
+    { "request", FIELD_OPTIONAL, read_asked, 1 << STEP_REQUEST },
+    { "reserve", FIELD_OPTIONAL, read_asked, 1 << STEP_RESERVE },
+    { "settle", FIELD_OPTIONAL, read_handle, 1 << STEP_SETTLE },
+    { "cancel", FIELD_OPTIONAL, read_handle, 1 << STEP_CANCEL },
+    { "refund", FIELD_OPTIONAL, read_asked, 1 << STEP_REFUND },
+    { "reset", FIELD_OPTIONAL, read_reset, 1 << STEP_RESET },
+    { "reload", FIELD_OPTIONAL, read_reload, 1 << STEP_RELOAD },
+    { "restart", FIELD_OPTIONAL, read_restart, 1 << STEP_RESTART },
+    { "as", FIELD_OPTIONAL, read_handle, AS },
+    { "times", FIELD_OPTIONAL, read_times, TIMES },
+    { "cost", FIELD_OPTIONAL, read_cost, COST },
+    { "peek", FIELD_OPTIONAL, read_peek, PEEK },
+    { "expect", FIELD_OPTIONAL, read_expect, EXPECT },
+    { "about", FIELD_OPTIONAL, read_about, ABOUT },
+    { "acquire", FIELD_LATER, NULL, 0 },
+    { "renew", FIELD_LATER, NULL, 0 },
+    { "release", FIELD_LATER, NULL, 0 },
+    { "wait", FIELD_LATER, NULL, 0 },
+    { "store", FIELD_LATER, NULL, 0 },
 };
 
-/* Counts that cannot come out, whatever the contract says, are a slip of the pen. */
-static bool check_counts(struct tree *tree, const struct timeline_step *step)
+/* ---- The step as a whole --------------------------------------------------------------------------------- */
+
+/* Exactly one field says what the step does, and the others go with it. */
+static bool check_kind(struct tree *tree, struct timeline_step *step)
 {
-    uint64_t sum = 0;
-    for (int i = 0; i < WEIR_OUTCOME_COUNT; i++)
-        sum += step->counts[i];
-    if (!step->has_counts || sum == step->times)
+    unsigned given = step->fields & ((1u << STEP_KIND_COUNT) - 1);
+    if (given == 0 || (given & (given - 1)) != 0) {
+        tree_fault(tree, step->node,
+                   "give one of: request, reserve, settle, cancel, refund, reset, reload, restart",
+                   given == 0 ? "the step does nothing" : "the step does two things");
+        return false;
+    }
+    while (given >> step->kind != 1)
+        step->kind++;
+    unsigned odd = step->fields & ~(1u << step->kind | kinds[step->kind].takes | AT | EXPECT | ABOUT);
+    for (size_t i = 0; odd != 0 && i < sizeof table / sizeof *table; i++)
+        if ((odd & (unsigned)table[i].argument) != 0)
+            tree_fault(tree, step->node, "remove it", "`%s` does not go with `%s`", table[i].name,
+                       kinds[step->kind].name);
+    return odd == 0;
+}
+
+/* A settlement without the cost that came out would look like one of nothing. */
+static bool check_cost(struct tree *tree, const struct timeline_step *step)
+{
+    if ((step->kind != STEP_SETTLE && step->kind != STEP_REFUND) || (step->fields & COST) != 0)
         return true;
-    tree_fault(tree, step->node, "make them equal: outcomes that are not named are expected 0 times",
-               "the step expects %llu decisions and makes %llu", (unsigned long long)sum,
-               (unsigned long long)step->times);
+    tree_fault(tree, step->node, "add it", "`%s` lacks `cost`", kinds[step->kind].name);
     return false;
 }
 
-bool step_read(struct tree *tree, const struct tree_node *node, struct timeline_step *out)
+static size_t find_handle(const struct timeline *timeline, struct slice name)
 {
+    for (size_t i = 0; i < timeline->handle_count; i++)
+        if (slice_equals(timeline->reserved[i]->handle_name, name))
+            return i;
+    return TIMELINE_NO_HANDLE;
+}
+
+/* Names become numbers: `as` gives a new one, `settle` and `cancel` find it. */
+static bool check_handle(struct timeline *timeline, struct timeline_step *step)
+{
+    bool makes_it = (step->fields & AS) != 0;
+    const char *cure = NULL, *problem = NULL;
+    if (step->handle_name.len == 0)
+        return true;
+    step->handle = find_handle(timeline, step->handle_name);
+    if (makes_it && step->handle != TIMELINE_NO_HANDLE)
+        cure = "choose another name", problem = "an earlier reservation";
+    else if (!makes_it && step->handle == TIMELINE_NO_HANDLE)
+        cure = "name it in an earlier step: `reserve: {...}` with `as: NAME`", problem = "no reservation";
+    else if (makes_it && step->times > 1)
+        cure = "reserve in several steps", problem = "one reservation, not `times` of them";
+    else if (makes_it && timeline->handle_count == TIMELINE_HANDLES_MAX)
+        cure = "split the file", problem = "one reservation too many";
+    if (problem != NULL) {
+        char shown[48];
+        const struct tree_node as = { .text = step->handle_name };
+        tree_fault(&timeline->tree, step->node, cure, "'%s' names %s", tree_shown(&as, shown), problem);
+        return false;
+    }
+    if (makes_it) {
+        step->handle = timeline->handle_count++;
+        timeline->reserved[step->handle] = step;
+    }
+    return true;
+}
+
+bool step_read(struct timeline *timeline, const struct tree_node *node, struct timeline_step *out)
+{
+    struct tree *tree = &timeline->tree;
+    struct reader reader = { timeline, out };
     out->node = node;
     out->times = 1;
     out->request.cost = 1;
-    return fields_read(tree, node, "the step", table, sizeof table / sizeof *table, out)
-           && check_counts(tree, out);
+    out->handle = TIMELINE_NO_HANDLE;
+    return fields_read(tree, node, "the step", table, sizeof table / sizeof *table, &reader)
+           && check_kind(tree, out) && check_cost(tree, out) && check_handle(timeline, out)
+           && expect_check(tree, out);
 }

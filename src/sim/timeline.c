@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * timeline.c - loading a test file: the file, its head, its contract. The steps are step.c's.
+ * timeline.c - loading a test file: the file and its head. The steps are step.c's, contracts contract_source.c's.
  */
 #include "sim/timeline.h"
 
@@ -10,57 +10,13 @@
 #include "sim/fields.h"
 #include "sim/instant.h"
 
-/* ---- The contract ---------------------------------------------------------------------------------------- */
-
-/* A path relative to the test file's folder. */
-static bool resolve_path(struct timeline *timeline, const struct tree_node *node)
-{
-    const char *slash = strrchr(timeline->name, '/');
-    size_t folder = slash == NULL || node->text.at[0] == '/' ? 0 : (size_t)(slash - timeline->name) + 1;
-    char *path = tree_allocate(&timeline->tree, 1, folder + node->text.len + 1);
-    if (path == NULL)
-        return false;
-    memcpy(path, timeline->name, folder);
-    memcpy(path + folder, node->text.at, node->text.len + 1);
-    timeline->contract_path = path;
-    return true;
-}
-
-/*
- * Cut an inline contract out of the file. It keeps its lines and columns, with nothing but line ends and blanks
- * before it, so that the contract's own diagnostics point into the test file.
- */
-static bool cut_contract(struct timeline *timeline, const struct tree_node *node)
-{
-    struct slice source = tree_source(&timeline->tree, node);
-    size_t before = node->line - 1 + node->column - 1;
-    char *text = tree_allocate(&timeline->tree, 1, before + source.len + 1);
-    if (text == NULL)
-        return false;
-    memset(text, '\n', node->line - 1);
-    memset(text + node->line - 1, ' ', node->column - 1);
-    memcpy(text + before, source.at, source.len);
-    timeline->contract_text = (struct slice){ text, before + source.len };
-    return true;
-}
+/* ---- The head -------------------------------------------------------------------------------------------- */
 
 static bool read_contract(struct fields *fields, const struct tree_node *node, void *into)
 {
     struct timeline *timeline = into;
-    bool is_done = true;
-    if (node->kind == TREE_MAP)
-        is_done = cut_contract(timeline, node);
-    else if (node->kind == TREE_SCALAR && node->text.len > 0
-             && memchr(node->text.at, '\0', node->text.len) == NULL)
-        is_done = resolve_path(timeline, node);
-    else
-        return field_fault(fields, node, "give a path, or the contract's fields", "is no contract");
-    if (!is_done)
-        tree_fault(fields->tree, NULL, "split the file", "out of memory");
-    return is_done;
+    return contract_source_read(fields, node, timeline->name, &timeline->contract);
 }
-
-/* ---- The head -------------------------------------------------------------------------------------------- */
 
 static bool read_start(struct fields *fields, const struct tree_node *node, void *into)
 {
@@ -82,7 +38,7 @@ static bool read_timeline(struct fields *fields, const struct tree_node *node, v
     for (const struct tree_node *step = node->first; step != NULL; step = step->next) {
         struct timeline_step *out = &timeline->steps[timeline->step_count++];
         out->at = at;
-        step_read(fields->tree, step, out);
+        step_read(timeline, step, out);
         at = out->at;
     }
     return true;

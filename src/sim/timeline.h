@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * timeline.h - a test file as data: a contract, and steps with what is expected of them. See weir-test(5).
+ *
+ * A step asks a request, or does something beside deciding: settles what an earlier one reserved, puts another contract in
+ * force. Handles are numbers given while reading, so a player keeps its reservations in an array.
  */
 #ifndef WEIR_SIM_TIMELINE_H
 #define WEIR_SIM_TIMELINE_H
@@ -11,7 +14,13 @@
 /* Most repetitions of one step. */
 #define TIMELINE_TIMES_MAX 1000000
 
-/* A fact about a decision that an expectation may state. */
+/* Most reservations that a file names. */
+#define TIMELINE_HANDLES_MAX 1024
+
+/* How long a step's reservation lasts: what a server gives one. */
+#define TIMELINE_HOLD_NS (3600 * WEIR_SECOND)
+
+/* A fact about a decision, or about what an operation beside deciding did, that an expectation may state. */
 enum fact {
     FACT_DECISION,
     FACT_LIMIT,
@@ -22,7 +31,11 @@ enum fact {
     FACT_RETRY_AFTER,
     FACT_RESET_AFTER,
     FACT_DECIDED_AT,
-    FACT_COUNT
+    FACT_WATCHED,
+    FACT_ERROR,
+    FACT_REPEATED,
+    FACT_EFFECT, /* the first of the numbers of an effect, in the order of enum effect_number */
+    FACT_COUNT = FACT_EFFECT + EFFECT_NUMBERS
 };
 
 /* The word of a fact, as in test files: "retry_after". */
@@ -32,17 +45,49 @@ struct expectation {
     unsigned given;             /* bit per enum fact: only these are compared */
     struct verdict_limit value; /* of those; null is "", WEIR_NO_TIME, NONE or has_x = false */
     weir_ns decided_at;
+    struct effect effect;
 };
+
+/* What a step does. */
+enum step_kind {
+    STEP_REQUEST,
+    STEP_RESERVE,
+    STEP_SETTLE,
+    STEP_CANCEL,
+    STEP_REFUND,
+    STEP_RESET,
+    STEP_RELOAD,
+    STEP_RESTART,
+    STEP_KIND_COUNT
+};
+
+/* The word of a kind, as in test files: "settle". */
+const char *step_kind_name(enum step_kind kind);
+
+/* A contract: in a file, or inline. */
+struct timeline_contract {
+    const char *path;  /* NULL: inline */
+    struct slice text; /* inline: stands on the same lines and columns as in the file */
+};
+
+#define TIMELINE_NO_HANDLE SIZE_MAX
 
 struct timeline_step {
     const struct tree_node *node; /* where it stands */
-    weir_ns at;                   /* from the start of the timeline */
-    struct weir_request request;
+    enum step_kind kind;
+    unsigned fields; /* bit per field that it has, by step.c's table */
+    weir_ns at;      /* from the start of the timeline */
+    struct weir_request
+        request; /* what is asked, reserved or refunded, or the key that is reset; cost of a settlement */
     uint64_t times;
+    struct slice handle_name;
+    size_t handle;                     /* the reservation it makes or ends; TIMELINE_NO_HANDLE */
+    const char *limit;                 /* STEP_RESET */
+    struct timeline_contract contract; /* STEP_RELOAD */
 
     bool has_counts; /* counts of every outcome are expected */
     uint64_t counts[WEIR_OUTCOME_COUNT];
-    struct expectation last; /* about the last decision */
+    struct expectation last; /* about the last decision, or about the operation */
     bool has_limits;         /* each limit that it met is expected, these and no others */
     struct expectation *limits;
     size_t limit_count;
@@ -53,11 +98,13 @@ struct timeline {
     char *name;       /* of the file */
     char *text;       /* of the file */
 
-    const char *contract_path;  /* NULL: inline */
-    struct slice contract_text; /* inline: stands on the same lines and columns as in the file */
-    int64_t start_wall;         /* Unix time in ns at instant 0 */
+    struct timeline_contract contract;
+    int64_t start_wall; /* Unix time in ns at instant 0 */
     struct timeline_step *steps;
     size_t step_count;
+
+    const struct timeline_step *reserved[TIMELINE_HANDLES_MAX]; /* by handle: the step that makes it */
+    size_t handle_count;
 };
 
 /*

@@ -22,15 +22,16 @@ static bool is_decided(const struct weir_decision *decision)
            && decision->reason != WEIR_REASON_MISSING_KEY;
 }
 
-static void limit_from_decision(const struct weir *weir, const struct weir_decision *decision, weir_ns now,
-                                struct verdict_limit *out)
+static void limit_from_decision(const struct weir_contract_limit *limits, const struct weir_decision *decision,
+                                weir_ns now, struct verdict_limit *out)
 {
-    const char *name = weir_limit_name(weir, decision->limit);
+    const char *name = decision->limit == WEIR_NO_LIMIT ? NULL : limits[decision->limit].name;
     *out = (struct verdict_limit){ .outcome = decision->outcome,
                                    .policy = decision->policy,
                                    .reason = decision->reason,
-                                   .has_capacity = name != NULL,
-                                   .has_remaining = name != NULL && is_decided(decision),
+                                   .has_capacity = name != NULL && decision->capacity != WEIR_UNLIMITED,
+                                   .has_remaining = name != NULL && is_decided(decision)
+                                                    && decision->remaining != WEIR_UNLIMITED,
                                    .capacity = decision->capacity,
                                    .remaining = decision->remaining,
                                    .retry_after = length_from(now, decision->retry_at),
@@ -42,16 +43,86 @@ static void limit_from_decision(const struct weir *weir, const struct weir_decis
         (void)snprintf(out->name, sizeof out->name, "%s", name);
 }
 
-void verdict_from_answer(const struct weir_contract *contract, const struct weir_answer *answer, weir_ns now,
-                         struct verdict *out)
+void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct verdict *out)
 {
-    const struct weir *weir = weir_contract_limiter(contract);
-    limit_from_decision(weir, &answer->decision, now, &out->bound);
+    limit_from_decision(answer->limits, &answer->decision, now, &out->bound);
     out->decided_at = answer->decision.decided_at;
+    out->effect = (struct effect){ .error = NULL };
     out->count = answer->count;
-    for (size_t i = 0; i < answer->count; i++)
-        limit_from_decision(weir, &answer->each[i], now, &out->each[i]);
+    for (size_t i = 0; i < answer->count; i++) {
+        limit_from_decision(answer->limits, &answer->each[i], now, &out->each[i]);
+        out->each[i].is_watched = (answer->watched >> i & 1) != 0;
+    }
 }
+
+/* ---- Effects ----------------------------------------------------------------------------------------------- */
+
+const char *const effect_errors[] = { "reservation", "contract", "limit", "attribute", "cost",
+                                      "full",        "busy",     "other", NULL };
+
+const char *effect_find_error(const char *word)
+{
+    for (size_t i = 0; word != NULL && effect_errors[i] != NULL; i++)
+        if (strcmp(effect_errors[i], word) == 0)
+            return effect_errors[i];
+    return NULL;
+}
+
+static const char *error_word(int code)
+{
+    switch (code) {
+    case 0:
+        return NULL;
+    case WEIR_ERR_RESERVATION:
+        return "reservation";
+    case WEIR_ERR_CONTRACT:
+    case WEIR_ERR_FILE:
+        return "contract";
+    case WEIR_ERR_LIMIT:
+        return "limit";
+    case WEIR_ERR_ATTRIBUTE:
+        return "attribute";
+    case WEIR_ERR_COST:
+        return "cost";
+    case WEIR_ERR_FULL:
+        return "full";
+    case WEIR_ERR_BUSY:
+        return "busy";
+    default:
+        return "other";
+    }
+}
+
+const char *effect_error(int code)
+{
+    return effect_find_error(error_word(code));
+}
+
+static void set_number(struct effect *effect, enum effect_number which, uint64_t number)
+{
+    effect->known |= 1u << which;
+    effect->number[which] = number;
+}
+
+void effect_from_settlement(const struct weir_settlement *settlement, struct effect *out)
+{
+    *out = (struct effect){ .knows_repeated = true, .is_repeated = settlement->is_repeated };
+    set_number(out, EFFECT_CHARGED, settlement->charged);
+    set_number(out, EFFECT_RETURNED, settlement->returned);
+    set_number(out, EFFECT_DROPPED, settlement->dropped);
+}
+
+void effect_from_reload(const struct weir_reload *reload, struct effect *out)
+{
+    *out = (struct effect){ .known = 0 };
+    set_number(out, EFFECT_KEPT, reload->kept);
+    set_number(out, EFFECT_RESIZED, reload->resized);
+    set_number(out, EFFECT_ADDED, reload->added);
+    set_number(out, EFFECT_RESTARTED, reload->restarted);
+    set_number(out, EFFECT_REMOVED, reload->removed);
+}
+
+/* ---- Text -------------------------------------------------------------------------------------------------- */
 
 const char *verdict_time(weir_ns length, weir_ns step, char out[VERDICT_TIME_MAX])
 {

@@ -21,18 +21,51 @@ struct verdict_limit {
     bool has_capacity, has_remaining; /* whether they are known */
     uint64_t capacity, remaining;
     weir_ns retry_after, reset_after;
+    bool is_watched; /* it does not enforce here, and took no part in the decision */
 };
 
+/* What an operation beside deciding did, in numbers. */
+enum effect_number {
+    EFFECT_CHARGED, /* tokens: settle, cancel, refund */
+    EFFECT_RETURNED,
+    EFFECT_DROPPED,
+    EFFECT_KEPT, /* limits: reload */
+    EFFECT_RESIZED,
+    EFFECT_ADDED,
+    EFFECT_RESTARTED,
+    EFFECT_REMOVED,
+    EFFECT_NUMBERS
+};
+
+struct effect {
+    unsigned known; /* bit per enum effect_number that the player can tell */
+    uint64_t number[EFFECT_NUMBERS];
+    bool knows_repeated, is_repeated; /* settled or cancelled before */
+    const char *error;                /* NULL: it was done; else why not, one of effect_errors */
+};
+
+/* "reservation", "contract", ...; ends with NULL. */
+extern const char *const effect_errors[];
+
+/* The word of a library's error. */
+const char *effect_error(int code);
+
+/* The member of effect_errors that reads like this; NULL: none. So errors may be compared by their addresses. */
+const char *effect_find_error(const char *word);
+
+void effect_from_settlement(const struct weir_settlement *settlement, struct effect *out);
+void effect_from_reload(const struct weir_reload *reload, struct effect *out);
+
 struct verdict {
-    struct verdict_limit bound; /* the limit that bound the answer */
+    struct verdict_limit bound; /* the limit that bound the answer, or has least left after a settlement */
+    struct effect effect;       /* of an operation beside deciding */
     weir_ns decided_at;         /* WEIR_NO_TIME: the player cannot tell */
     size_t count;
     struct verdict_limit each[WEIR_ASKS_MAX]; /* every limit the request met, in contract order */
 };
 
 /* A library's answer at `now`. */
-void verdict_from_answer(const struct weir_contract *contract, const struct weir_answer *answer, weir_ns now,
-                         struct verdict *out);
+void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct verdict *out);
 
 /* Longest text of a length of time, and of one limit's line, with the final zero. */
 #define VERDICT_TIME_MAX 32

@@ -21,10 +21,31 @@ static enum player_result five_open(struct player *player, const struct timeline
     return PLAYER_OK;
 }
 
-static enum player_result five_decide(struct player *player, const struct weir_request *request, weir_ns now,
-                                      struct verdict *out)
+/* Settles every reservation for what it cost, but finds none that is settled for 3, and forgets all on a reload. */
+static enum player_result five_operate(struct five *five, const struct timeline_step *step, struct verdict *out)
+{
+    *out = (struct verdict){ .decided_at = WEIR_NO_TIME };
+    if (step->kind == STEP_RELOAD)
+        five->spent = 0;
+    if (step->kind == STEP_SETTLE && step->request.cost == 3) {
+        snprintf(five->player.error, sizeof five->player.error, "it is gone");
+        out->effect.error = effect_find_error("reservation");
+    } else {
+        effect_from_settlement(&(struct weir_settlement){ .charged = step->request.cost }, &out->effect);
+        five->spent += step->kind == STEP_SETTLE ? step->request.cost : 0;
+    }
+    return PLAYER_OK;
+}
+
+static enum player_result five_perform(struct player *player, const struct timeline_step *step,
+                                       struct verdict *out)
 {
     struct five *five = (struct five *)player;
+    const struct weir_request *request = &step->request;
+    weir_ns now = step->at;
+    player->error[0] = '\0';
+    if (step->kind > STEP_RESERVE)
+        return five_operate(five, step, out);
     five->decided++;
     if (request->attribute_count == 0) {
         snprintf(player->error, sizeof player->error, "the request is empty");
@@ -55,7 +76,7 @@ static void five_close(struct player *player)
 static void five_init(struct five *five)
 {
     *five = (struct five){
-        .player = { .name = "five", .open = five_open, .decide = five_decide, .close = five_close }
+        .player = { .name = "five", .open = five_open, .perform = five_perform, .close = five_close }
     };
 }
 
@@ -160,6 +181,51 @@ static void a_failure_tells_its_story(void **state)
     assert_int_equal(totals.steps, 3);
     assert_int_equal(five.opened, 2); /* again for the state before */
     assert_int_equal(five.closed, 2);
+    free(told);
+}
+
+static void operations_tell_what_they_did(void **state)
+{
+    struct five five;
+    struct play totals;
+    char *told;
+    (void)state;
+    five_init(&five);
+    assert_int_equal(
+        PLAYER_OK,
+        play(&five,
+             "  - { at: 0s, reserve: { a: b }, as: r, cost: 1, expect: { allow: 1 } }\n"
+             "  - { at: 1s, settle: r, cost: 2, expect: { charged: 1, error: null, repeated: false } }\n"
+             "  - { at: 2s, settle: r, cost: 3, expect: { charged: 3 } }\n"
+             "  - { at: 3s, settle: r, cost: 3, expect: { error: reservation } }\n"
+             "  - { at: 4s, reset: { limit: five, key: { a: b } }, expect: { error: limit } }\n"
+             "  - { at: 5s, reload: other.yaml }\n"
+             "  - { at: 5s, request: { a: b }, expect: { remaining: 4 } }\n",
+             &totals, &told));
+    assert_string_equal(told,
+                        "t.yaml:4:5: step 2 at 1s failed\n"
+                        "    settle    r (cost 2)\n"
+                        "    expected  error=null repeated=false charged=1\n"
+                        "    came      error=null repeated=false charged=2\n"
+                        "    differs   charged: 1 expected, 2 came\n"
+                        "    before    allow five remaining=4/5 reset=never\n"
+                        "    after     allow five remaining=2/5 reset=never\n"
+                        "t.yaml:5:5: step 3 at 2s failed\n"
+                        "    settle    r (cost 3)\n"
+                        "    expected  charged=3\n"
+                        "    came      charged=null\n"
+                        "    differs   error: null expected, reservation came; charged: 3 expected, null came\n"
+                        "    error     it is gone\n"
+                        "    before    allow five remaining=2/5 reset=never\n"
+                        "    after     allow five remaining=2/5 reset=never\n"
+                        "t.yaml:7:5: step 5 at 4s failed\n"
+                        "    reset     five a=b \n"
+                        "    expected  error=limit\n"
+                        "    came      error=null\n"
+                        "    differs   error: limit expected, null came\n");
+    assert_int_equal(totals.failed_steps, 3);
+    assert_int_equal(totals.steps, 7);
+    assert_int_equal(totals.decisions, 2);
     free(told);
 }
 
@@ -270,9 +336,13 @@ static void texts_of_verdicts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_as_expected_is_not_told), cmocka_unit_test(each_fact_can_fail),
-        cmocka_unit_test(a_failure_tells_its_story),       cmocka_unit_test(only_ten_failures_are_printed),
-        cmocka_unit_test(a_faulty_request_ends_the_play),  cmocka_unit_test(texts_of_verdicts),
+        cmocka_unit_test(what_is_as_expected_is_not_told),
+        cmocka_unit_test(each_fact_can_fail),
+        cmocka_unit_test(a_failure_tells_its_story),
+        cmocka_unit_test(only_ten_failures_are_printed),
+        cmocka_unit_test(operations_tell_what_they_did),
+        cmocka_unit_test(a_faulty_request_ends_the_play),
+        cmocka_unit_test(texts_of_verdicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void every_field_is_read(void **state)
     (void)state;
     assert_string_equal(told, "");
     assert_non_null(timeline);
-    assert_string_equal(timeline->contract_path, "folder/sub/weir.yaml");
+    assert_string_equal(timeline->contract.path, "folder/sub/weir.yaml");
     assert_int_equal(timeline->start_wall, INT64_C(1709251199000000000));
     assert_int_equal(timeline->step_count, 2);
 
@@ -54,7 +54,7 @@ static void every_field_is_read(void **state)
     assert_int_equal(step->request.attributes[3].len, 0);
     assert_true(step->has_counts);
     assert_int_equal(step->counts[WEIR_DENY], 2);
-    assert_int_equal(step->last.given, (1u << FACT_COUNT) - 1);
+    assert_int_equal(step->last.given, (1u << FACT_WATCHED) - 1);
     assert_int_equal(step->last.value.outcome, WEIR_DENY);
     assert_int_equal(step->last.value.policy, WEIR_POLICY_OVERFLOW);
     assert_int_equal(step->last.value.reason, WEIR_REASON_FULL);
@@ -71,6 +71,56 @@ static void every_field_is_read(void **state)
     assert_int_equal(timeline->steps[1].times, 1);
     assert_int_equal(timeline->steps[1].request.cost, 1);
     assert_false(timeline->steps[1].has_counts);
+    timeline_free(timeline);
+    free(told);
+}
+
+static void operations_are_read(void **state)
+{
+    static const char text[] = CONTRACT
+        "timeline:\n"
+        "  - { at: 0s, reserve: { tenant: acme }, as: a, cost: 8, expect: { allow: 1 } }\n"
+        "  - { at: 0s, reserve: { tenant: acme }, times: 3 }\n"
+        "  - { at: 1s, reserve: {}, as: b }\n"
+        "  - { settle: b, cost: 0, expect: { charged: 1, returned: 2, dropped: 3, remaining: 4, repeated: true "
+        "} }\n"
+        "  - { cancel: a, expect: { error: reservation } }\n"
+        "  - { refund: { tenant: acme }, cost: 5, expect: { returned: 5, limit: l } }\n"
+        "  - { reset: { limit: l, key: { tenant: acme } }, expect: { error: null } }\n"
+        "  - { reload: sub/next.yaml, expect: { kept: 1, resized: 2, added: 3, restarted: 4, removed: 5 } }\n"
+        "  - reload:\n      weir: 1\n"
+        "  - { restart: true }\n";
+    char *told;
+    struct timeline *timeline = parse(text, &told);
+    (void)state;
+    assert_string_equal(told, "");
+    assert_non_null(timeline);
+    const struct timeline_step *steps = timeline->steps;
+    static const enum step_kind kinds[] = {
+        STEP_RESERVE, STEP_RESERVE, STEP_RESERVE, STEP_SETTLE, STEP_CANCEL,
+        STEP_REFUND,  STEP_RESET,   STEP_RELOAD,  STEP_RELOAD, STEP_RESTART
+    };
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        assert_int_equal(steps[i].kind, kinds[i]);
+    assert_int_equal(timeline->handle_count, 2);
+    assert_int_equal(steps[0].handle, 0);
+    assert_true(steps[1].handle == TIMELINE_NO_HANDLE);
+    assert_int_equal(steps[3].handle, 1);
+    assert_int_equal(steps[3].request.cost, 0);
+    assert_int_equal(steps[3].last.effect.number[EFFECT_DROPPED], 3);
+    assert_true(steps[3].last.effect.is_repeated);
+    assert_int_equal(steps[4].handle, 0);
+    assert_string_equal(steps[4].last.effect.error, "reservation");
+    assert_ptr_equal(timeline->reserved[0], &steps[0]);
+    assert_string_equal(steps[6].limit, "l");
+    assert_int_equal(steps[6].request.attribute_count, 1);
+    assert_null(steps[6].last.effect.error);
+    assert_string_equal(steps[7].contract.path, "folder/sub/next.yaml");
+    assert_int_equal(steps[7].last.effect.number[EFFECT_REMOVED], 5);
+    assert_null(steps[8].contract.path);
+    static const char cut[] = "\n\n\n\n\n\n\n\n\n\n\n      weir: 1\n"; /* where it stood; blanks may follow */
+    assert_true(steps[8].contract.text.len >= sizeof cut - 1);
+    assert_memory_equal(steps[8].contract.text.at, cut, sizeof cut - 1);
     timeline_free(timeline);
     free(told);
 }
@@ -95,8 +145,8 @@ static void an_inline_contract_keeps_its_place(void **state)
         char *told;
         struct timeline *timeline = parse(rows[i].text, &told);
         expect_row(timeline != NULL, rows[i].why);
-        expect_row(timeline->contract_path == NULL, rows[i].why);
-        expect_row(slice_equals(timeline->contract_text, slice_of(rows[i].cut)), rows[i].why);
+        expect_row(timeline->contract.path == NULL, rows[i].why);
+        expect_row(slice_equals(timeline->contract.text, slice_of(rows[i].cut)), rows[i].why);
         timeline_free(timeline);
         free(told);
     }
@@ -116,7 +166,7 @@ static void mistakes_are_told_with_their_place(void **state)
         { CONTRACT "timeline: []", "2:11: error: timeline: 'a list' holds no steps" },
         { CONTRACT "timeline: 5", "2:11: error: timeline: '5' holds no steps" },
         { CONTRACT "timeline: [5]", "2:12: error: the step is 5" },
-        { CONTRACT "timeline: [{}]", "2:12: error: the step lacks `request`" },
+        { CONTRACT "timeline: [{}]", "2:12: error: the step does nothing" },
         { "contract: []\n" STEP, "1:11: error: contract: 'a list' is no contract" },
         { CONTRACT CONTRACT STEP, "2:1: error: 'contract' is given twice" },
         { CONTRACT STEP "    tims: 5", "5:5: error: the step has no field 'tims'" },
@@ -135,7 +185,30 @@ static void mistakes_are_told_with_their_place(void **state)
         { CONTRACT "timeline: [{ request: { a: [] } }]", "2:28: error: attribute 'a' is a list" },
         { CONTRACT "start: today\n" STEP, "2:8: error: start: 'today' is no instant" },
         { CONTRACT STEP "    wait: 5s", "5:5: error: 'wait': this version does not play it" },
-        { CONTRACT STEP "    reload: b.yaml", "5:5: error: 'reload': this version does not play it" },
+        { CONTRACT STEP "    reload: b.yaml", "3:5: error: the step does two things" },
+        { CONTRACT STEP "    as: a", "3:5: error: `as` does not go with `request`" },
+        { CONTRACT STEP "    expect: { charged: 1 }",
+          "3:5: error: `charged` is nothing that comes of `request`" },
+        { CONTRACT STEP "    expect: { error: yes }", "5:22: error: error: 'yes' is no error" },
+        { CONTRACT "timeline: [{ reserve: {}, peek: true }]",
+          "2:12: error: `peek` does not go with `reserve`" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a, times: 2 }]",
+          "2:12: error: 'a' names one reservation, not `times` of them" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a }, { reserve: {}, as: a }]",
+          "2:36: error: 'a' names an earlier reservation" },
+        { CONTRACT "timeline: [{ settle: a, cost: 1 }]", "2:12: error: 'a' names no reservation" },
+        { CONTRACT "timeline: [{ settle: a }]", "2:12: error: `settle` lacks `cost`" },
+        { CONTRACT "timeline: [{ refund: {} }]", "2:12: error: `refund` lacks `cost`" },
+        { CONTRACT "timeline: [{ cancel: {} }]", "2:22: error: cancel: 'a map' is no name of a reservation" },
+        { CONTRACT "timeline: [{ reset: { limit: a } }]", "2:21: error: reset lacks `key`" },
+        { CONTRACT "timeline: [{ reset: { limit: [], key: {} } }]",
+          "2:30: error: limit: 'a list' is no name of a limit" },
+        { CONTRACT "timeline: [{ reload: 5, expect: { allow: 1 } }]",
+          "2:12: error: `reload` makes no decision" },
+        { CONTRACT "timeline: [{ reload: [] }]", "2:22: error: reload: 'a list' is no contract" },
+        { CONTRACT "timeline: [{ restart: false }]", "2:23: error: restart: 'false' restarts nothing" },
+        { CONTRACT "timeline: [{ restart: true, expect: { kept: 1 } }]",
+          "2:12: error: `kept` is nothing that comes of `restart`" },
         { CONTRACT STEP "    expect: { served_at: 5s }",
           "5:15: error: 'served_at': this version does not play it" },
         { CONTRACT STEP "    expect: { allow: 2 }", "3:5: error: the step expects 2 decisions and makes 1" },
@@ -175,22 +248,20 @@ static void all_mistakes_are_told_in_one_run(void **state)
         parse(CONTRACT "timeline:\n  - at: 5\n    request: {}\n    cost: x\n  - tims: 5\n", &told);
     (void)state;
     assert_null(timeline);
-    assert_string_equal(told, "folder/t.test.yaml:3:9: error: at: '5' is no duration\n"
-                              "      - at: 5\n"
-                              "            ^\n"
-                              "  help: write an integer with ns, us, ms, s, m, h, d or w, or a sum: 1m30s\n"
-                              "folder/t.test.yaml:5:11: error: cost: 'x' is not that\n"
-                              "        cost: x\n"
-                              "              ^\n"
-                              "  help: write an integer from 0 to 9223372036854775807 without quotes\n"
-                              "folder/t.test.yaml:6:5: error: the step has no field 'tims'\n"
-                              "      - tims: 5\n"
-                              "        ^~~~\n"
-                              "  help: known fields: at request times cost peek expect about\n"
-                              "folder/t.test.yaml:6:5: error: the step lacks `request`\n"
-                              "      - tims: 5\n"
-                              "        ^\n"
-                              "  help: add it\n");
+    assert_string_equal(told,
+                        "folder/t.test.yaml:3:9: error: at: '5' is no duration\n"
+                        "      - at: 5\n"
+                        "            ^\n"
+                        "  help: write an integer with ns, us, ms, s, m, h, d or w, or a sum: 1m30s\n"
+                        "folder/t.test.yaml:5:11: error: cost: 'x' is not that\n"
+                        "        cost: x\n"
+                        "              ^\n"
+                        "  help: write an integer from 0 to 9223372036854775807 without quotes\n"
+                        "folder/t.test.yaml:6:5: error: the step has no field 'tims'\n"
+                        "      - tims: 5\n"
+                        "        ^~~~\n"
+                        "  help: known fields: at request reserve settle cancel refund reset reload restart "
+                        "as times cost peek expect about\n");
     free(told);
 }
 
@@ -198,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(operations_are_read),
         cmocka_unit_test(an_inline_contract_keeps_its_place),
         cmocka_unit_test(mistakes_are_told_with_their_place),
         cmocka_unit_test(all_mistakes_are_told_in_one_run),
