@@ -44,11 +44,11 @@ static void print_verdict(const struct verdict *verdict)
 
 /* ---- Here ------------------------------------------------------------------------------------------------ */
 
-static void print_json(const struct weir_contract *contract, const struct weir_answer *answer, weir_ns now)
+static void print_json(const struct weir_answer *answer, weir_ns now)
 {
     char json[ANSWER_JSON_MAX];
     struct text text = text_of(json, sizeof json);
-    answer_json(&text, contract, answer, now);
+    answer_json(&text, answer, NULL, now);
     printf("%.*s\n", (int)text.len, text.at);
 }
 
@@ -71,7 +71,7 @@ static int decide_here(const struct check *check, const struct weir_contract *co
         struct verdict verdict;
         verdict_from_answer(&answer, now, &verdict);
         if (check->is_json)
-            print_json(contract, &answer, now);
+            print_json(&answer, now);
         else
             print_verdict(&verdict);
         status = status_with(status, answer.decision.outcome);

@@ -146,9 +146,9 @@ static void write_decision(struct turn *turn, struct text *out)
     }
     struct answer_manner manner = manner_of(turn);
     enum answer_door door = answer_doors[turn->door];
-    answer_decision(out, &turn->conn->worker->server->shape, &manner, door, turn->is_always_200, &ask->answer,
-                    ask->now);
-    count_reply(turn, turn->is_always_200 ? 200 : answer_status(ask->answer.decision.outcome, door));
+    answer_decision(out, turn->conn->worker->server->settings->headers, &manner, door, turn->is_always_200,
+                    &ask->answer, NULL, ask->now);
+    count_reply(turn, turn->is_always_200 ? 200 : answer_status(&ask->answer, door));
 }
 
 static void write_batch(struct turn *turn, struct text *out)
@@ -286,7 +286,7 @@ static bool append_item(struct turn *turn, const struct ask *ask)
     struct text text = { .at = turn->reply, .len = turn->reply_len, .cap = turn->reply_cap };
     if (is_first)
         answer_batch_open(&text);
-    answer_batch_item(&text, turn->conn->worker->server->contract, &ask->answer, ask->now, is_first);
+    answer_batch_item(&text, &ask->answer, ask->now, is_first);
     if (turn->asks_left == 1)
         answer_batch_close(&text);
     assert(!text.is_cut);

@@ -75,7 +75,6 @@ static int load_contract(struct server *server)
     if (result != 0)
         return EXIT_WRONG;
     server->settings = weir_contract_server(server->contract);
-    server->shape = (struct answer_contract){ server->contract, server->settings->headers };
     return 0;
 }
 

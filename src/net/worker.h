@@ -49,7 +49,6 @@ struct server {
     const struct server_options *options;
     struct weir_contract *contract;
     const struct weir_contract_server *settings;
-    struct answer_contract shape;
     struct tokens *tokens; /* NULL: none */
     bool is_virtual;       /* test builds: time comes from Weir-Now */
     bool is_draining;

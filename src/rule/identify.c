@@ -13,6 +13,8 @@ void weir_contract_identify(const struct weir_contract *contract, const struct w
 void weir_answer_refused(weir_ns now, struct weir_answer *out)
 {
     /* Only what `count` covers is ever read of `each`. */
+    out->limits = NULL;
+    out->watched = 0;
     out->count = 0;
     out->decision = (struct weir_decision){
         .outcome = WEIR_NEVER,

@@ -9,6 +9,8 @@
  */
 #include "wire/answer.h"
 
+#include "wire/base64url.h"
+
 /* Bounds of published numbers: Structured Fields end at 15 digits, and clients keep seconds in 32 bits. */
 #define INTEGER_MAX UINT64_C(999999999999999)
 #define SECONDS_MAX UINT64_C(2147483647)
@@ -28,16 +30,47 @@ static bool is_decided(const struct weir_decision *decision)
 /* Whether the decision has numbers of a limit. */
 static bool has_numbers(const struct weir_decision *decision)
 {
-    return decision->limit != WEIR_NO_LIMIT && is_decided(decision);
+    return decision->limit != WEIR_NO_LIMIT && is_decided(decision)
+           && decision->reason != WEIR_REASON_MISSING_KEY;
 }
 
-unsigned answer_status(enum weir_outcome outcome, enum answer_door door)
+/* The same, and they are finite: a key that is never counted has none to publish in fields. */
+static bool has_finite_numbers(const struct weir_decision *decision)
 {
-    if (passes(outcome))
+    return has_numbers(decision) && decision->capacity != WEIR_UNLIMITED
+           && decision->remaining != WEIR_UNLIMITED;
+}
+
+/* The limit of a decision, in the set it was made under; NULL for none. */
+static const struct weir_contract_limit *limit_of(const struct weir_answer *answer,
+                                                  const struct weir_decision *decision)
+{
+    return decision->limit == WEIR_NO_LIMIT || answer->limits == NULL ? NULL : &answer->limits[decision->limit];
+}
+
+/* Whether each[i] only says what would have been. */
+static bool is_watched(const struct weir_answer *answer, size_t i)
+{
+    return (answer->watched >> i & 1) != 0;
+}
+
+/* The limit that says how the refusal looks; NULL: nobody does. */
+static const struct weir_contract_limit *replies(const struct weir_answer *answer)
+{
+    enum weir_outcome outcome = answer->decision.outcome;
+    return outcome == WEIR_DENY || outcome == WEIR_NEVER ? limit_of(answer, &answer->decision) : NULL;
+}
+
+unsigned answer_status(const struct weir_answer *answer, enum answer_door door)
+{
+    const struct weir_contract_limit *limit = replies(answer);
+    if (passes(answer->decision.outcome))
         return 200;
     if (door == ANSWER_AUTH_NGINX)
         return 403;
-    return outcome == WEIR_REFUSED ? 503 : 429;
+    if (answer->decision.outcome == WEIR_REFUSED)
+        return 503;
+    return limit != NULL && limit->reply_status != 0 ? limit->reply_status : 429;
 }
 
 /* ---- Lengths of time ------------------------------------------------------------------------------------- */
@@ -48,7 +81,7 @@ unsigned answer_status(enum weir_outcome outcome, enum answer_door door)
  */
 static weir_ns retry_after(const struct weir_decision *decision, weir_ns now)
 {
-    if (decision->outcome == WEIR_ALLOW)
+    if (decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE) /* which was allowed */
         return 0;
     if (decision->outcome == WEIR_NEVER || decision->outcome == WEIR_UNMETERED
         || decision->retry_at == WEIR_NO_TIME)
@@ -95,12 +128,20 @@ static void json_word(struct text *out, const char *word)
     text_literal(out, "\"");
 }
 
-/* The name of a limit, whose letters need no escapes either; NULL for none. */
-static const char *limit_name(const struct weir_contract *contract, weir_limit_id limit)
+/* The name of a decision's limit, whose letters need no escapes either. */
+static void json_limit(struct text *out, const struct weir_answer *answer, const struct weir_decision *decision)
 {
-    const struct weir_contract_limit *found =
-        limit == WEIR_NO_LIMIT ? NULL : weir_contract_limit(contract, limit);
-    return found == NULL ? NULL : found->name;
+    const struct weir_contract_limit *limit = limit_of(answer, decision);
+    json_word(out, limit == NULL ? NULL : limit->name);
+}
+
+/* A count; null where it is not known or has no bound. */
+static void json_count(struct text *out, bool is_known, uint64_t count)
+{
+    if (is_known && count != WEIR_UNLIMITED)
+        text_u64(out, count);
+    else
+        text_literal(out, "null");
 }
 
 static void json_seconds(struct text *out, weir_ns ns)
@@ -115,15 +156,9 @@ static void json_seconds(struct text *out, weir_ns ns)
 static void json_numbers(struct text *out, const struct weir_decision *decision, weir_ns now)
 {
     text_literal(out, ",\"capacity\":");
-    if (decision->limit != WEIR_NO_LIMIT)
-        text_u64(out, decision->capacity);
-    else
-        text_literal(out, "null");
+    json_count(out, decision->limit != WEIR_NO_LIMIT, decision->capacity);
     text_literal(out, ",\"remaining\":");
-    if (has_numbers(decision))
-        text_u64(out, decision->remaining);
-    else
-        text_literal(out, "null");
+    json_count(out, has_numbers(decision), decision->remaining);
     text_literal(out, ",\"retry_after\":");
     json_seconds(out, retry_after(decision, now));
     text_literal(out, ",\"reset_after\":");
@@ -131,14 +166,13 @@ static void json_numbers(struct text *out, const struct weir_decision *decision,
 }
 
 /* The members of a decision, from "decision" to "limits", without braces. */
-static void json_members(struct text *out, const struct weir_contract *contract,
-                         const struct weir_answer *answer, weir_ns now)
+static void json_members(struct text *out, const struct weir_answer *answer, weir_ns now)
 {
     const struct weir_decision *decision = &answer->decision;
     text_literal(out, "\"decision\":");
     json_word(out, weir_outcome_name(decision->outcome));
     text_literal(out, ",\"limit\":");
-    json_word(out, limit_name(contract, decision->limit));
+    json_limit(out, answer, decision);
     text_literal(out, ",\"policy\":");
     json_word(out, weir_policy_name(decision->policy));
     text_literal(out, ",\"reason\":");
@@ -148,21 +182,58 @@ static void json_members(struct text *out, const struct weir_contract *contract,
     for (size_t i = 0; i < answer->count; i++) {
         const struct weir_decision *each = &answer->each[i];
         text_string(out, i == 0 ? "{\"limit\":" : ",{\"limit\":");
-        json_word(out, limit_name(contract, each->limit));
+        json_limit(out, answer, each);
         text_literal(out, ",\"decision\":");
         json_word(out, weir_outcome_name(each->outcome));
         json_numbers(out, each, now);
-        text_literal(out, "}");
+        text_string(out, is_watched(answer, i) ? ",\"enforced\":false}" : "}");
     }
     text_literal(out, "]");
 }
 
-void answer_json(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
-                 weir_ns now)
+static void json_reservation(struct text *out, const struct answer_reservation *reservation)
+{
+    const struct weir_reservation *ticket = reservation == NULL ? NULL : reservation->ticket;
+    if (ticket == NULL)
+        return;
+    if (ticket->len == 0) {
+        text_literal(out, ",\"reservation\":null,\"expires_after\":null");
+        return;
+    }
+    text_literal(out, ",\"reservation\":\"");
+    base64url_encode(out, ticket->bytes, ticket->len);
+    text_literal(out, "\",\"expires_after\":");
+    text_seconds(out, reservation->expires_after);
+}
+
+void answer_json(struct text *out, const struct weir_answer *answer,
+                 const struct answer_reservation *reservation, weir_ns now)
 {
     text_literal(out, "{");
-    json_members(out, contract, answer, now);
+    json_members(out, answer, now);
+    json_reservation(out, reservation);
     text_literal(out, "}");
+}
+
+void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
+                            bool has_charge)
+{
+    bool is_known = settlement->limit != WEIR_NO_LIMIT;
+    text_literal(out, "{");
+    if (has_charge) {
+        text_literal(out, "\"charged\":");
+        text_u64(out, settlement->charged);
+        text_literal(out, ",\"dropped\":");
+        text_u64(out, settlement->dropped);
+        text_literal(out, ",");
+    }
+    text_literal(out, "\"returned\":");
+    text_u64(out, settlement->returned);
+    text_literal(out, ",\"remaining\":");
+    json_count(out, is_known, settlement->remaining);
+    text_literal(out, ",\"limit\":");
+    json_word(out, limit);
+    text_string(out, settlement->is_repeated ? ",\"repeated\":true}\n" : ",\"repeated\":false}\n");
 }
 
 void answer_batch_open(struct text *out)
@@ -170,13 +241,12 @@ void answer_batch_open(struct text *out)
     text_literal(out, "{\"results\":[");
 }
 
-void answer_batch_item(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
-                       weir_ns now, bool is_first)
+void answer_batch_item(struct text *out, const struct weir_answer *answer, weir_ns now, bool is_first)
 {
     text_string(out, is_first ? "{\"status\":" : ",{\"status\":");
-    text_u64(out, answer_status(answer->decision.outcome, ANSWER_CHECK));
+    text_u64(out, answer_status(answer, ANSWER_CHECK));
     text_literal(out, ",");
-    json_members(out, contract, answer, now);
+    json_members(out, answer, now);
     text_literal(out, "}");
 }
 
@@ -213,39 +283,52 @@ static const char *problem_type(enum weir_outcome outcome)
 {
     switch (outcome) {
     case WEIR_NEVER:
-        return "{\"type\":\"urn:weir:problem:cost-above-capacity\",\"title\":\"Request can never "
-               "pass\",\"status\":";
+        return "{\"type\":\"urn:weir:problem:cost-above-capacity\",\"title\":";
     case WEIR_REFUSED:
-        return "{\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
-               "\"title\":\"Temporarily reduced capacity\",\"status\":";
+        return "{\"type\":\"https://iana.org/assignments/"
+               "http-problem-types#temporary-reduced-capacity\",\"title\":";
     default:
-        return "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
-               "\"title\":\"Too many requests\",\"status\":";
+        return "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":";
     }
 }
 
-void answer_problem_json(struct text *out, const struct weir_contract *contract,
-                         const struct weir_answer *answer, weir_ns now, unsigned status)
+static const char *problem_title(enum weir_outcome outcome)
 {
-    const char *detail = detail_of(&answer->decision);
+    return outcome == WEIR_NEVER     ? "Request can never pass"
+           : outcome == WEIR_REFUSED ? "Temporarily reduced capacity"
+                                     : "Too many requests";
+}
+
+void answer_problem_json(struct text *out, const struct weir_answer *answer,
+                         const struct answer_reservation *reservation, weir_ns now, unsigned status)
+{
+    enum weir_outcome outcome = answer->decision.outcome;
+    const struct weir_contract_limit *limit = replies(answer);
+    const char *title =
+        limit != NULL && limit->reply_title != NULL ? limit->reply_title : problem_title(outcome);
+    const char *detail =
+        limit != NULL && limit->reply_detail != NULL ? limit->reply_detail : detail_of(&answer->decision);
     bool is_first = true;
-    text_string(out, problem_type(answer->decision.outcome));
+    text_string(out, problem_type(outcome));
+    text_json(out, slice_of(title));
+    text_literal(out, ",\"status\":");
     text_u64(out, status);
     if (detail != NULL) {
         text_literal(out, ",\"detail\":");
-        json_word(out, detail);
+        text_json(out, slice_of(detail));
     }
     text_literal(out, ",\"violated-policies\":[");
     for (size_t i = 0; i < answer->count; i++) {
-        if (passes(answer->each[i].outcome))
+        if (passes(answer->each[i].outcome) || is_watched(answer, i))
             continue;
         if (!is_first)
             text_literal(out, ",");
-        json_word(out, limit_name(contract, answer->each[i].limit));
+        json_limit(out, answer, &answer->each[i]);
         is_first = false;
     }
     text_literal(out, "],");
-    json_members(out, contract, answer, now);
+    json_members(out, answer, now);
+    json_reservation(out, reservation);
     text_literal(out, "}\n");
 }
 
@@ -281,7 +364,7 @@ static void trio_fields(struct text *out, const struct trio *names, const struct
 {
     uint64_t retry = retry_seconds(decision, now);
     weir_ns reset = reset_after(decision, now);
-    if (!has_numbers(decision))
+    if (!has_finite_numbers(decision))
         return;
     text_slice_add(out, names->limit);
     text_u64(out, clamp(decision->capacity));
@@ -292,6 +375,12 @@ static void trio_fields(struct text *out, const struct trio *names, const struct
         text_u64(out, retry != 0 ? retry : seconds_up(reset));
     }
     text_literal(out, "\r\n");
+}
+
+/* Whether the key has the limit's own size: of an override's only the capacity is known here. */
+static bool is_usual(const struct weir_contract_limit *limit, const struct weir_decision *decision)
+{
+    return decision->capacity == limit->capacity;
 }
 
 /*
@@ -307,7 +396,8 @@ static weir_ns more_after(const struct weir_contract_limit *limit, const struct 
     bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
     if (reset == WEIR_NO_TIME || reset == 0)
         return WEIR_NO_TIME;
-    if (is_bucket && limit->window != WEIR_NO_TIME && decision->remaining < decision->capacity) {
+    if (is_bucket && limit->window != WEIR_NO_TIME && is_usual(limit, decision)
+        && decision->remaining < decision->capacity) {
         uint64_t behind = decision->capacity - decision->remaining - 1; /* tokens that come after the next */
         weir_u128_ product = (weir_u128_)behind * limit->window;
         uint64_t later = (uint64_t)(product / decision->capacity);
@@ -317,11 +407,12 @@ static weir_ns more_after(const struct weir_contract_limit *limit, const struct 
     return decision->outcome == WEIR_DENY && retry < more ? retry : more;
 }
 
-static void draft_policy(struct text *out, const struct weir_contract_limit *limit)
+static void draft_policy(struct text *out, const struct weir_contract_limit *limit,
+                         const struct weir_decision *decision)
 {
     text_literal(out, ";q=");
-    text_u64(out, clamp(limit->capacity));
-    if (limit->window != WEIR_NO_TIME) {
+    text_u64(out, clamp(decision->capacity));
+    if (limit->window != WEIR_NO_TIME && is_usual(limit, decision)) {
         text_literal(out, ";w=");
         text_u64(out, seconds_up(limit->window));
     }
@@ -341,23 +432,23 @@ static void draft_state(struct text *out, const struct weir_contract_limit *limi
 
 /*
  * One field of the draft: a Structured Fields List of names as Strings (names of limits hold no quote and no
- * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose
- * state is known; a field without members is left out.
+ * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose state
+ * is known; limits that are only watched are in neither. A field without members is left out.
  */
-static void draft_field(struct text *out, const struct weir_contract *contract,
-                        const struct weir_answer *answer, weir_ns now, bool is_policy)
+static void draft_field(struct text *out, const struct weir_answer *answer, weir_ns now, bool is_policy)
 {
     bool is_first = true;
     for (size_t i = 0; i < answer->count; i++) {
         const struct weir_decision *each = &answer->each[i];
-        const struct weir_contract_limit *limit = weir_contract_limit(contract, each->limit);
-        if (limit == NULL || !(is_policy || has_numbers(each)))
+        const struct weir_contract_limit *limit = limit_of(answer, each);
+        if (limit == NULL || is_watched(answer, i) || each->capacity == WEIR_UNLIMITED
+            || !(is_policy || has_finite_numbers(each)))
             continue;
         text_string(out, !is_first ? ", \"" : is_policy ? "RateLimit-Policy: \"" : "RateLimit: \"");
         text_string(out, limit->name);
         text_literal(out, "\"");
         if (is_policy)
-            draft_policy(out, limit);
+            draft_policy(out, limit, each);
         else
             draft_state(out, limit, each, now);
         is_first = false;
@@ -377,8 +468,7 @@ static void degraded_field(struct text *out, enum weir_policy policy)
         text_literal(out, "Weir-Degraded: leased\r\n");
 }
 
-void answer_fields(struct text *out, const struct answer_contract *shape, const struct weir_answer *answer,
-                   weir_ns now)
+void answer_fields(struct text *out, enum weir_headers headers, const struct weir_answer *answer, weir_ns now)
 {
     static const struct trio plain = { { "RateLimit-Limit: ", 17 },
                                        { "\r\nRateLimit-Remaining: ", 23 },
@@ -395,13 +485,13 @@ void answer_fields(struct text *out, const struct answer_contract *shape, const 
         text_u64(out, retry);
         text_literal(out, "\r\n");
     }
-    if (shape->headers == WEIR_HEADERS_TRIO)
+    if (headers == WEIR_HEADERS_TRIO)
         trio_fields(out, &plain, decision, now);
-    if (shape->headers == WEIR_HEADERS_X_RATELIMIT)
+    if (headers == WEIR_HEADERS_X_RATELIMIT)
         trio_fields(out, &x, decision, now);
-    if (shape->headers == WEIR_HEADERS_DRAFT) {
-        draft_field(out, shape->contract, answer, now, true);
-        draft_field(out, shape->contract, answer, now, false);
+    if (headers == WEIR_HEADERS_DRAFT) {
+        draft_field(out, answer, now, true);
+        draft_field(out, answer, now, false);
     }
     degraded_field(out, decision->policy);
 }

@@ -22,17 +22,17 @@
 #include "wire/text.h"
 
 /* A decision's JSON, one item of a batch with its comma, a problem document: never longer. */
-#define ANSWER_JSON_MAX ((size_t)24 << 10)
+#define ANSWER_JSON_MAX ((size_t)32 << 10)
 
 /* Any response that answer_decision() or answer_error() writes. */
-#define ANSWER_MAX ((size_t)48 << 10)
+#define ANSWER_MAX ((size_t)56 << 10)
 
 enum answer_door { ANSWER_CHECK, ANSWER_AUTH, ANSWER_AUTH_NGINX, ANSWER_AUTH_ACCEL };
 
-/* What stays the same from reply to reply of one contract. */
-struct answer_contract {
-    const struct weir_contract *contract;
-    enum weir_headers headers;
+/* What POST /v1/reserve says beside the decision; NULL for every other call. */
+struct answer_reservation {
+    const struct weir_reservation *ticket; /* len 0: nothing was reserved */
+    weir_ns expires_after;
 };
 
 /* How one HTTP reply is sent. */
@@ -43,30 +43,39 @@ struct answer_manner {
     bool is_head; /* HEAD: the fields of the reply without its body */
 };
 
-/* 200 for what passes; 429 for deny and never, 503 for refused; 403 for any refusal at the nginx door. */
-unsigned answer_status(enum weir_outcome outcome, enum answer_door door);
+/*
+ * 200 for what passes; 429, or what the binding limit's `reply` says, for deny and never; 503 for refused. At the nginx
+ * door 403 for any refusal.
+ */
+unsigned answer_status(const struct weir_answer *answer, enum answer_door door);
 
 /* "Too Many Requests"; "Unknown" for a status that weir never sends. */
 const char *answer_reason(unsigned status);
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 
-/* The decision as one object, on one line, without a line end: also what `weir check --json` prints. */
-void answer_json(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
-                 weir_ns now);
+/*
+ * The decision as one object, on one line, without a line end: also what `weir check --json` prints. Of `limits`, what
+ * was only watched says `"enforced":false`.
+ */
+void answer_json(struct text *out, const struct weir_answer *answer,
+                 const struct answer_reservation *reservation, weir_ns now);
+
+/* What a settlement did, as one object with its line end. `limit`: the name of settlement->limit, or NULL. */
+void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
+                            bool has_charge);
 
 /*
  * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with
  * `status` in front. Before each item see that ANSWER_JSON_MAX bytes are free.
  */
 void answer_batch_open(struct text *out);
-void answer_batch_item(struct text *out, const struct weir_contract *contract, const struct weir_answer *answer,
-                       weir_ns now, bool is_first);
+void answer_batch_item(struct text *out, const struct weir_answer *answer, weir_ns now, bool is_first);
 void answer_batch_close(struct text *out);
 
 /* The problem document (RFC 9457) of a refusal that is sent with `status`; ends in a line end. */
-void answer_problem_json(struct text *out, const struct weir_contract *contract,
-                         const struct weir_answer *answer, weir_ns now, unsigned status);
+void answer_problem_json(struct text *out, const struct weir_answer *answer,
+                         const struct answer_reservation *reservation, weir_ns now, unsigned status);
 
 /* The problem document of a faulty request; `field` may be empty. Ends in a line end. */
 void answer_error_json(struct text *out, unsigned status, const char *detail, struct slice field);
@@ -77,15 +86,15 @@ void answer_error_json(struct text *out, unsigned status, const char *detail, st
  * Retry-After, the RateLimit fields of every form, Weir-Degraded; Cache-Control on a refusal. Field lines with
  * their line ends.
  */
-void answer_fields(struct text *out, const struct answer_contract *shape, const struct weir_answer *answer,
-                   weir_ns now);
+void answer_fields(struct text *out, enum weir_headers headers, const struct weir_answer *answer, weir_ns now);
 
 /*
  * A whole response to one decision: check bodies for ANSWER_CHECK, no body where an auth door allows, a problem
  * document on a refusal. `is_always_200` is `?status=200`: the plain decision, whatever it is.
  */
-void answer_decision(struct text *out, const struct answer_contract *shape, const struct answer_manner *manner,
-                     enum answer_door door, bool is_always_200, const struct weir_answer *answer, weir_ns now);
+void answer_decision(struct text *out, enum weir_headers headers, const struct answer_manner *manner,
+                     enum answer_door door, bool is_always_200, const struct weir_answer *answer,
+                     const struct answer_reservation *reservation, weir_ns now);
 
 /* A whole response to a faulty request. `extra`: more field lines with their ends ("Allow: GET\r\n"), or empty. */
 void answer_error(struct text *out, const struct answer_manner *manner, unsigned status, const char *detail,

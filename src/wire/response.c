@@ -23,21 +23,35 @@ static const struct {
     ROW(204, "No Content"),
     ROW(400, "Bad Request"),
     ROW(401, "Unauthorized"),
+    ROW(402, "Payment Required"),
     ROW(403, "Forbidden"),
     ROW(404, "Not Found"),
     ROW(405, "Method Not Allowed"),
+    ROW(406, "Not Acceptable"),
     ROW(408, "Request Timeout"),
+    ROW(409, "Conflict"),
+    ROW(410, "Gone"),
     ROW(411, "Length Required"),
+    ROW(412, "Precondition Failed"),
     ROW(413, "Content Too Large"),
     ROW(414, "URI Too Long"),
     ROW(415, "Unsupported Media Type"),
+    ROW(416, "Range Not Satisfiable"),
     ROW(417, "Expectation Failed"),
+    ROW(421, "Misdirected Request"),
     ROW(422, "Unprocessable Content"),
+    ROW(423, "Locked"),
+    ROW(424, "Failed Dependency"),
+    ROW(425, "Too Early"),
+    ROW(428, "Precondition Required"),
     ROW(429, "Too Many Requests"),
     ROW(431, "Request Header Fields Too Large"),
+    ROW(451, "Unavailable For Legal Reasons"),
     ROW(500, "Internal Server Error"),
     ROW(501, "Not Implemented"),
+    ROW(502, "Bad Gateway"),
     ROW(503, "Service Unavailable"),
+    ROW(504, "Gateway Timeout"),
     ROW(505, "HTTP Version Not Supported"),
 #undef ROW
 };
@@ -111,24 +125,25 @@ void answer_body(struct text *out, const struct answer_manner *manner, unsigned 
         text_slice_add(out, body);
 }
 
-void answer_decision(struct text *out, const struct answer_contract *shape, const struct answer_manner *manner,
-                     enum answer_door door, bool is_always_200, const struct weir_answer *answer, weir_ns now)
+void answer_decision(struct text *out, enum weir_headers headers, const struct answer_manner *manner,
+                     enum answer_door door, bool is_always_200, const struct weir_answer *answer,
+                     const struct answer_reservation *reservation, weir_ns now)
 {
-    unsigned status = is_always_200 ? 200 : answer_status(answer->decision.outcome, door);
+    unsigned status = is_always_200 ? 200 : answer_status(answer, door);
     bool is_pass = status == 200, has_body = door == ANSWER_CHECK || !is_pass;
     char storage[ANSWER_JSON_MAX];
     struct text body = text_of(storage, sizeof storage);
     if (has_body && is_pass) {
-        answer_json(&body, shape->contract, answer, now);
+        answer_json(&body, answer, reservation, now);
         text_literal(&body, "\n");
     } else if (has_body) {
-        answer_problem_json(&body, shape->contract, answer, now, status);
+        answer_problem_json(&body, answer, reservation, now, status);
     }
     out->is_cut |= body.is_cut;
 
     begin(out, manner, status,
           has_body ? is_pass ? ANSWER_TYPE_JSON : ANSWER_TYPE_PROBLEM : (struct slice){ NULL, 0 });
-    answer_fields(out, shape, answer, now);
+    answer_fields(out, headers, answer, now);
     if (is_pass && door == ANSWER_AUTH_ACCEL)
         text_literal(out, "X-Accel-Redirect: @app\r\n");
     end(out, manner, status, body.len);

@@ -3,7 +3,7 @@
  * test_answer.c - what clients read: JSON, problem documents, reply fields, whole responses.
  *
  * Decisions are made up here and expected texts are written by hand from interface.md 2 and wire-formats.md 1,
- * so this needs no limiter: the contract is a table of limits behind weir_contract_limit().
+ * so this needs no limiter: the limits that an answer indexes are a table here.
  */
 #include "support/unit.h"
 
@@ -16,23 +16,23 @@
 #define S WEIR_SECOND
 #define NOW (1000 * S)
 
-/* ---- A contract of four limits --------------------------------------------------------------------------- */
+/* ---- A contract of five limits --------------------------------------------------------------------------- */
 
-enum { TENANT, WINDOW, BLOCKED, SECONDLY, LIMIT_COUNT };
+enum { TENANT, WINDOW, BLOCKED, SECONDLY, PAID, LIMIT_COUNT };
 
 static const struct weir_contract_limit limits[LIMIT_COUNT] = {
     [TENANT] = { .name = "tenant-requests", .algorithm = WEIR_TOKEN_BUCKET, .capacity = 20, .window = 4 * S },
     [WINDOW] = { .name = "per-minute", .algorithm = WEIR_FIXED_WINDOW, .capacity = 60, .window = 60 * S },
     [BLOCKED] = { .name = "blocked", .algorithm = WEIR_TOKEN_BUCKET, .capacity = 0, .window = WEIR_NO_TIME },
     [SECONDLY] = { .name = "slow", .algorithm = WEIR_LEAKY_BUCKET, .capacity = 5, .window = 5 * S },
+    [PAID] = { .name = "free-plan",
+               .algorithm = WEIR_SLIDING_WINDOW,
+               .capacity = 9,
+               .window = S,
+               .reply_status = 402,
+               .reply_title = "Your \"free\" plan is used up",
+               .reply_detail = "buy more at https://example.test/" },
 };
-
-/* Stands in for the contract library's: answer.c asks nothing else of a contract. */
-const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract, weir_limit_id limit)
-{
-    (void)contract;
-    return limit >= 0 && limit < LIMIT_COUNT ? &limits[limit] : NULL;
-}
 
 static struct weir_decision decision(enum weir_outcome outcome, weir_limit_id limit, uint64_t remaining,
                                      weir_ns retry, weir_ns reset)
@@ -48,7 +48,7 @@ static struct weir_decision decision(enum weir_outcome outcome, weir_limit_id li
 
 static struct weir_answer answer_of(struct weir_decision bound)
 {
-    struct weir_answer answer = { .decision = bound, .count = bound.limit != WEIR_NO_LIMIT };
+    struct weir_answer answer = { .decision = bound, .limits = limits, .count = bound.limit != WEIR_NO_LIMIT };
     answer.each[0] = bound;
     return answer;
 }
@@ -75,7 +75,7 @@ static void decisions_are_the_documented_object(void **state)
     struct weir_answer answer = answer_of(decision(WEIR_ALLOW, TENANT, 19, 0, 200 * MS));
     (void)state;
     reset();
-    answer_json(&out, NULL, &answer, NOW);
+    answer_json(&out, &answer, NULL, NOW);
     expect_out(
         "{\"decision\":\"allow\",\"limit\":\"tenant-requests\",\"policy\":null,\"reason\":null,\"capacity\":20,"
         "\"remaining\":19,\"retry_after\":0,\"reset_after\":0.2,\"limits\":[{\"limit\":\"tenant-requests\","
@@ -84,16 +84,103 @@ static void decisions_are_the_documented_object(void **state)
 
     answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
     reset();
-    answer_json(&out, NULL, &answer, NOW);
+    answer_json(&out, &answer, NULL, NOW);
     expect_out("{\"decision\":\"allow\",\"limit\":null,\"policy\":null,\"reason\":null,\"capacity\":null,"
                "\"remaining\":null,\"retry_after\":0,\"reset_after\":null,\"limits\":[]}",
                "a request that meets no limit");
+}
+
+/* What only says what would have been is told so, and is in nobody's way. */
+static void watched_limits_are_told_apart(void **state)
+{
+    struct weir_answer answer = answer_of(decision(WEIR_DENY, TENANT, 0, 200 * MS, 4 * S));
+    (void)state;
+    answer.count = 2;
+    answer.each[1] = decision(WEIR_DENY, WINDOW, 0, S, S);
+    answer.watched = 2;
+    reset();
+    answer_problem_json(&out, &answer, NULL, NOW, 429);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"violated-policies\":[\"tenant-requests\"]"));
+    assert_non_null(strstr(storage,
+                           "{\"limit\":\"per-minute\",\"decision\":\"deny\",\"capacity\":60,"
+                           "\"remaining\":0,\"retry_after\":1,\"reset_after\":1,\"enforced\":false}]"));
+    assert_null(strstr(storage, "\"reset_after\":4,\"enforced\""));
+    reset();
+    answer_fields(&out, WEIR_HEADERS_DRAFT, &answer, NOW);
+    expect_out("Cache-Control: no-store\r\nRetry-After: 1\r\nRateLimit-Policy: \"tenant-requests\";q=20;w=4\r\n"
+               "RateLimit: \"tenant-requests\";r=0;t=1\r\n",
+               "and is in no field");
+}
+
+static void what_has_no_bound_is_null(void **state)
+{
+    struct weir_answer answer = answer_of(decision(WEIR_ALLOW, TENANT, WEIR_UNLIMITED, 0, 0));
+    (void)state;
+    answer.decision.capacity = WEIR_UNLIMITED;
+    answer.each[0] = answer.decision;
+    reset();
+    answer_json(&out, &answer, NULL, NOW);
+    expect_out(
+        "{\"decision\":\"allow\",\"limit\":\"tenant-requests\",\"policy\":null,\"reason\":null,"
+        "\"capacity\":null,\"remaining\":null,\"retry_after\":0,\"reset_after\":0,\"limits\":[{\"limit\":"
+        "\"tenant-requests\",\"decision\":\"allow\",\"capacity\":null,\"remaining\":null,\"retry_after\":0,"
+        "\"reset_after\":0}]}",
+        "an unlimited key");
+    for (int headers = WEIR_HEADERS_TRIO; headers <= WEIR_HEADERS_NONE; headers++) {
+        reset();
+        answer_fields(&out, (enum weir_headers)headers, &answer, NOW);
+        expect_out("", "no number, no field");
+    }
+    answer = answer_of(decision(WEIR_ALLOW, TENANT, 99, 0, S));
+    answer.each[0].capacity = 100;
+    reset();
+    answer_fields(&out, WEIR_HEADERS_DRAFT, &answer, NOW);
+    expect_out("RateLimit-Policy: \"tenant-requests\";q=100\r\nRateLimit: \"tenant-requests\";r=99;t=1\r\n",
+               "a key with a size of its own: its capacity, and nothing that would be guessed");
+}
+
+static void a_reservation_stands_beside_the_decision(void **state)
+{
+    struct weir_reservation ticket = { .len = 3, .bytes = { 0xfb, 0xff, 0x01 } };
+    const struct answer_reservation reservation = { &ticket, 600 * S };
+    struct weir_answer answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
+    (void)state;
+    reset();
+    answer_json(&out, &answer, &reservation, NOW);
+    expect_out("{\"decision\":\"allow\",\"limit\":null,\"policy\":null,\"reason\":null,\"capacity\":null,"
+               "\"remaining\":null,\"retry_after\":0,\"reset_after\":null,\"limits\":[],"
+               "\"reservation\":\"-_8B\",\"expires_after\":600}",
+               "letters that need no escape");
+    ticket.len = 0;
+    reset();
+    answer_json(&out, &answer, &reservation, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"limits\":[],\"reservation\":null,\"expires_after\":null}"));
+}
+
+static void settlements_say_what_they_did(void **state)
+{
+    const struct weir_settlement over = { .charged = 22, .dropped = 3, .remaining = 0, .limit = TENANT };
+    const struct weir_settlement none = { .limit = WEIR_NO_LIMIT, .is_repeated = true };
+    (void)state;
+    reset();
+    answer_settlement_json(&out, &over, "tenant-requests", true);
+    expect_out("{\"charged\":22,\"dropped\":3,\"returned\":0,\"remaining\":0,\"limit\":\"tenant-requests\","
+               "\"repeated\":false}\n",
+               "a settlement above its estimate");
+    reset();
+    answer_settlement_json(&out, &none, NULL, false);
+    expect_out("{\"returned\":0,\"remaining\":null,\"limit\":null,\"repeated\":true}\n",
+               "nothing was settled, for the second time");
 }
 
 /* The numbers of one decision, as `retry_after, reset_after, remaining` in the JSON's own words. */
 static void numbers_are_null_where_nothing_is_known(void **state)
 {
     const weir_ns never = WEIR_NO_TIME;
+    struct weir_decision missing = decision(WEIR_NEVER, TENANT, 0, never, never);
+    missing.reason = WEIR_REASON_MISSING_KEY;
     const struct {
         const char *why;
         struct weir_decision decision;
@@ -123,6 +210,10 @@ static void numbers_are_null_where_nothing_is_known(void **state)
           "20,\"remaining\":null,\"retry_after\":null,\"reset_after\":null}" },
         { "nor when it lets pass", decision(WEIR_UNMETERED, TENANT, 0, 0, 0), NOW,
           "20,\"remaining\":null,\"retry_after\":null,\"reset_after\":null}" },
+        { "a key that is not there has nothing left", missing, NOW,
+          "20,\"remaining\":null,\"retry_after\":null,\"reset_after\":null}" },
+        { "a duplicate was allowed", decision(WEIR_DUPLICATE, TENANT, 3, 0, 4 * S), NOW + S,
+          "20,\"remaining\":3,\"retry_after\":0,\"reset_after\":3}" },
         { "undecided, but worth a retry", decision(WEIR_REFUSED, TENANT, 0, S, never), NOW,
           "20,\"remaining\":null,\"retry_after\":1,\"reset_after\":null}" },
     };
@@ -130,7 +221,7 @@ static void numbers_are_null_where_nothing_is_known(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct weir_answer answer = answer_of(rows[i].decision);
         reset();
-        answer_json(&out, NULL, &answer, rows[i].now);
+        answer_json(&out, &answer, NULL, rows[i].now);
         storage[out.len] = '\0';
         if (strstr(storage, rows[i].expected) == NULL)
             fail_msg("%s: %s lacks %s", rows[i].why, storage, rows[i].expected);
@@ -146,8 +237,8 @@ static void batches_are_results_with_a_status(void **state)
     second.decision.reason = WEIR_REASON_FULL;
     reset();
     answer_batch_open(&out);
-    answer_batch_item(&out, NULL, &first, NOW, true);
-    answer_batch_item(&out, NULL, &second, NOW, false);
+    answer_batch_item(&out, &first, NOW, true);
+    answer_batch_item(&out, &second, NOW, false);
     answer_batch_close(&out);
     expect_out(
         "{\"results\":[{\"status\":200,\"decision\":\"allow\",\"limit\":null,\"policy\":null,\"reason\":null,"
@@ -164,7 +255,7 @@ static void problems_are_documents(void **state)
     answer.count = 2;
     answer.each[1] = decision(WEIR_ALLOW, WINDOW, 60, 0, 0);
     reset();
-    answer_problem_json(&out, NULL, &answer, NOW, 429);
+    answer_problem_json(&out, &answer, NULL, NOW, 429);
     expect_out(
         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":\"Too many "
         "requests\",\"status\":429,\"violated-policies\":[\"tenant-requests\"],\"decision\":\"deny\",\"limit\":"
@@ -198,7 +289,7 @@ static void problems_are_documents(void **state)
         answer = answer_of(decision(rows[i].outcome, TENANT, 0, WEIR_NO_TIME, WEIR_NO_TIME));
         answer.decision.reason = rows[i].reason;
         reset();
-        answer_problem_json(&out, NULL, &answer, NOW, rows[i].status);
+        answer_problem_json(&out, &answer, NULL, NOW, rows[i].status);
         json_t *problem = json_loadb(out.at, out.len, JSON_REJECT_DUPLICATES, NULL);
         expect_row(problem != NULL, rows[i].why);
         expect_row(strcmp(json_string_value(json_object_get(problem, "type")), rows[i].type) == 0, rows[i].why);
@@ -278,18 +369,18 @@ static void fields_follow_the_contract(void **state)
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct answer_contract shape = { NULL, rows[i].headers };
+        const enum weir_headers headers = rows[i].headers;
         struct weir_answer answer = answer_of(rows[i].decision);
         answer.decision.policy = rows[i].policy;
         reset();
-        answer_fields(&out, &shape, &answer, NOW);
+        answer_fields(&out, headers, &answer, NOW);
         expect_out(rows[i].expected, rows[i].why);
     }
 }
 
 static void the_draft_names_every_limit(void **state)
 {
-    const struct answer_contract shape = { NULL, WEIR_HEADERS_DRAFT };
+    const enum weir_headers headers = WEIR_HEADERS_DRAFT;
     const weir_ns never = WEIR_NO_TIME;
     const struct {
         const char *why;
@@ -318,25 +409,25 @@ static void the_draft_names_every_limit(void **state)
         sprintf(expected, "RateLimit-Policy: \"tenant-requests\";q=20;w=4, \"per-minute\";q=60;w=60\r\n%s",
                 rows[i].expected);
         reset();
-        answer_fields(&out, &shape, &answer, NOW);
+        answer_fields(&out, headers, &answer, NOW);
         expect_out(expected, rows[i].why);
     }
 
     struct weir_answer answer = answer_of(decision(WEIR_NEVER, BLOCKED, 0, never, never));
     reset();
-    answer_fields(&out, &shape, &answer, NOW);
+    answer_fields(&out, headers, &answer, NOW);
     expect_out("Cache-Control: no-store\r\nRateLimit-Policy: \"blocked\";q=0\r\nRateLimit: \"blocked\";r=0\r\n",
                "a limit that never refills has neither window nor reset");
     answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
     reset();
-    answer_fields(&out, &shape, &answer, NOW);
+    answer_fields(&out, headers, &answer, NOW);
     expect_out("", "no limit, no fields");
 }
 
 /* The draft's t for a bucket of 5 that gets one token a second, against counting by hand. */
 static void the_next_token_is_counted_exactly(void **state)
 {
-    const struct answer_contract shape = { NULL, WEIR_HEADERS_DRAFT };
+    const enum weir_headers headers = WEIR_HEADERS_DRAFT;
     (void)state;
     for (uint64_t missing_ns = 1; missing_ns <= 5 * S; missing_ns += 125 * MS - (missing_ns == 1)) {
         /* full in missing_ns: whole tokens now, and the next one when the level reaches them plus one */
@@ -346,14 +437,14 @@ static void the_next_token_is_counted_exactly(void **state)
         sprintf(expected, "RateLimit-Policy: \"slow\";q=5;w=5\r\nRateLimit: \"slow\";r=%u;t=%u\r\n",
                 (unsigned)whole, (unsigned)((next + S - 1) / S));
         reset();
-        answer_fields(&out, &shape, &answer, NOW);
+        answer_fields(&out, headers, &answer, NOW);
         expect_out(expected, "a token a second");
     }
 }
 
 /* ---- Whole responses ------------------------------------------------------------------------------------- */
 
-static const struct answer_contract trio = { NULL, WEIR_HEADERS_TRIO };
+static const enum weir_headers trio = WEIR_HEADERS_TRIO;
 static const struct answer_manner keep = { .minor = 1, .keeps_alive = true };
 
 static void statuses_follow_the_door(void **state)
@@ -369,11 +460,48 @@ static void statuses_follow_the_door(void **state)
     _Static_assert(COUNT_OF(rows) == WEIR_OUTCOME_COUNT, "an outcome lacks its row");
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        assert_int_equal(answer_status(rows[i].outcome, ANSWER_CHECK), rows[i].check);
-        assert_int_equal(answer_status(rows[i].outcome, ANSWER_AUTH), rows[i].check);
-        assert_int_equal(answer_status(rows[i].outcome, ANSWER_AUTH_ACCEL), rows[i].check);
-        assert_int_equal(answer_status(rows[i].outcome, ANSWER_AUTH_NGINX), rows[i].nginx);
+        struct weir_answer answer = answer_of(decision(rows[i].outcome, TENANT, 0, 0, 0));
+        assert_int_equal(answer_status(&answer, ANSWER_CHECK), rows[i].check);
+        assert_int_equal(answer_status(&answer, ANSWER_AUTH), rows[i].check);
+        assert_int_equal(answer_status(&answer, ANSWER_AUTH_ACCEL), rows[i].check);
+        assert_int_equal(answer_status(&answer, ANSWER_AUTH_NGINX), rows[i].nginx);
     }
+}
+
+/* `reply` of the limit that binds; what could not be decided is no refusal of its. */
+static void refusals_look_as_the_binding_limit_says(void **state)
+{
+    static const struct {
+        const char *why;
+        enum weir_outcome outcome;
+        weir_limit_id limit;
+        unsigned check, nginx;
+    } rows[] = {
+        { "what passes", WEIR_ALLOW, PAID, 200, 200 },
+        { "a refusal", WEIR_DENY, PAID, 402, 403 },
+        { "no wait helps: a refusal too", WEIR_NEVER, PAID, 402, 403 },
+        { "undecided", WEIR_REFUSED, PAID, 503, 403 },
+        { "by another limit", WEIR_DENY, TENANT, 429, 403 },
+        { "by none", WEIR_NEVER, WEIR_NO_LIMIT, 429, 403 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_answer answer = answer_of(decision(rows[i].outcome, rows[i].limit, 0, 0, 0));
+        expect_row(answer_status(&answer, ANSWER_CHECK) == rows[i].check, rows[i].why);
+        expect_row(answer_status(&answer, ANSWER_AUTH_ACCEL) == rows[i].check, rows[i].why);
+        expect_row(answer_status(&answer, ANSWER_AUTH_NGINX) == rows[i].nginx, rows[i].why);
+    }
+    struct weir_answer answer = answer_of(decision(WEIR_DENY, PAID, 0, S, S));
+    reset();
+    answer_problem_json(&out, &answer, NULL, NOW, 402);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"title\":\"Your \\\"free\\\" plan is used up\",\"status\":402,"
+                                    "\"detail\":\"buy more at https://example.test/\","));
+    answer = answer_of(decision(WEIR_REFUSED, PAID, 0, S, S));
+    reset();
+    answer_problem_json(&out, &answer, NULL, NOW, 503);
+    storage[out.len] = '\0';
+    assert_null(strstr(storage, "buy more"));
 }
 
 static void an_auth_door_that_allows_sends_no_body(void **state)
@@ -382,12 +510,12 @@ static void an_auth_door_that_allows_sends_no_body(void **state)
     struct weir_answer answer = answer_of(decision(WEIR_ALLOW, TENANT, 19, 0, 200 * MS));
     (void)state;
     reset();
-    answer_decision(&out, &trio, &keep, ANSWER_AUTH, false, &answer, NOW);
+    answer_decision(&out, trio, &keep, ANSWER_AUTH, false, &answer, NULL, NOW);
     expect_out("HTTP/1.1 200 OK\r\nRateLimit-Limit: 20\r\nRateLimit-Remaining: 19\r\nRateLimit-Reset: "
                "1\r\nContent-Length: 0\r\n\r\n",
                "/v1/auth");
     reset();
-    answer_decision(&out, &trio, &dated, ANSWER_AUTH_ACCEL, false, &answer, NOW);
+    answer_decision(&out, trio, &dated, ANSWER_AUTH_ACCEL, false, &answer, NULL, NOW);
     expect_out(
         "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nRateLimit-Limit: 20\r\nRateLimit-Remaining: "
         "19\r\nRateLimit-Reset: 1\r\nX-Accel-Redirect: @app\r\nContent-Length: 0\r\nConnection: "
@@ -440,7 +568,7 @@ static void refusals_carry_a_problem_document(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         reset();
-        answer_decision(&out, &trio, &keep, rows[i].door, rows[i].is_always_200, &answer, NOW);
+        answer_decision(&out, trio, &keep, rows[i].door, rows[i].is_always_200, &answer, NULL, NOW);
         json_t *json = body_of(rows[i].head, rows[i].why);
         expect_row(json_integer_value(json_object_get(json, "status")) == rows[i].status, rows[i].why);
         expect_row(strcmp(json_string_value(json_object_get(json, "decision")), "deny") == 0, rows[i].why);
@@ -455,7 +583,7 @@ static void head_requests_get_the_fields_only(void **state)
     struct weir_answer answer = answer_of(decision(WEIR_DENY, TENANT, 0, 200 * MS, 4 * S));
     (void)state;
     reset();
-    answer_decision(&out, &trio, &manner, ANSWER_AUTH, false, &answer, NOW);
+    answer_decision(&out, trio, &manner, ANSWER_AUTH, false, &answer, NULL, NOW);
     storage[out.len] = '\0';
     assert_string_equal(storage + out.len - 4, "\r\n\r\n");
     assert_non_null(strstr(storage, "Connection: close\r\n\r\n"));
@@ -486,15 +614,25 @@ static void other_responses_are_enveloped(void **state)
     assert_string_equal(answer_reason(299), "Unknown");
 }
 
+/* jansson reads int64. */
+static uint64_t any_count(struct random *random)
+{
+    return random_below(random, 8) == 0 ? WEIR_UNLIMITED : random_u64(random) >> (1 + random_below(random, 63));
+}
+
 /* Any decision, also one that no limiter makes, gives valid JSON of its announced length in the promised room. */
 static void any_decision_fits_the_promised_room(void **state)
 {
+    static struct weir_reservation ticket;
+    const struct answer_reservation reservation = { &ticket, 86400 * S };
     struct random random = { random_seed(20260108) };
     (void)state;
     for (int round = 0; round < 20000; round++) {
         struct weir_answer answer;
-        const struct answer_contract shape = { NULL, (enum weir_headers)random_below(&random, 4) };
+        const enum weir_headers headers = (enum weir_headers)random_below(&random, 4);
         enum answer_door door = (enum answer_door)random_below(&random, 4);
+        answer.limits = limits;
+        answer.watched = random_u64(&random) & random_u64(&random);
         answer.count = round % 10 == 0 ? WEIR_ASKS_MAX : (size_t)random_below(&random, 4);
         for (size_t i = 0; i <= answer.count; i++) {
             struct weir_decision *each = i == answer.count ? &answer.decision : &answer.each[i];
@@ -506,16 +644,20 @@ static void any_decision_fits_the_promised_room(void **state)
                 .outcome = (enum weir_outcome)random_below(&random, WEIR_OUTCOME_COUNT),
                 .policy = (enum weir_policy)random_below(&random, WEIR_POLICY_COUNT),
                 .reason = (enum weir_reason)random_below(&random, WEIR_REASON_COUNT),
-                .limit = (weir_limit_id)random_below(&random, LIMIT_COUNT + 1) - (i == answer.count),
-                .capacity = random_u64(&random) >> (1 + random_below(&random, 63)), /* jansson reads int64 */
-                .remaining = random_u64(&random) >> (1 + random_below(&random, 63)),
+                .limit = (weir_limit_id)random_below(&random, LIMIT_COUNT + (i == answer.count))
+                         - (i == answer.count),
+                .capacity = any_count(&random),
+                .remaining = any_count(&random),
                 .decided_at = at[0],
                 .retry_at = at[1],
                 .reset_at = at[2],
             };
         }
         reset();
-        answer_decision(&out, &shape, &keep, door, random_below(&random, 4) == 0, &answer,
+        ticket.len =
+            random_below(&random, 4) == 0 ? (size_t)random_below(&random, WEIR_RESERVATION_MAX + 1) : 0;
+        answer_decision(&out, headers, &keep, door, random_below(&random, 4) == 0, &answer,
+                        random_below(&random, 2) == 0 ? NULL : &reservation,
                         random_u64(&random) >> random_below(&random, 64));
         if (memcmp(storage + out.len - 4, "\r\n\r\n", 4) != 0)
             json_decref(body_of("HTTP/1.1 ", "random"));
@@ -529,11 +671,11 @@ static void a_response_without_room_is_flagged(void **state)
     struct weir_answer answer = answer_of(decision(WEIR_DENY, TENANT, 0, 200 * MS, 4 * S));
     (void)state;
     reset();
-    answer_decision(&out, &trio, &keep, ANSWER_CHECK, false, &answer, NOW);
+    answer_decision(&out, trio, &keep, ANSWER_CHECK, false, &answer, NULL, NOW);
     size_t whole = out.len;
     for (size_t cap = 0; cap <= whole; cap++) {
         out = text_of(storage, cap);
-        answer_decision(&out, &trio, &keep, ANSWER_CHECK, false, &answer, NOW);
+        answer_decision(&out, trio, &keep, ANSWER_CHECK, false, &answer, NULL, NOW);
         assert_int_equal(out.is_cut, cap < whole);
         assert_true(out.len <= cap);
     }
@@ -544,6 +686,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_are_the_documented_object),
         cmocka_unit_test(numbers_are_null_where_nothing_is_known),
+        cmocka_unit_test(watched_limits_are_told_apart),
+        cmocka_unit_test(what_has_no_bound_is_null),
+        cmocka_unit_test(a_reservation_stands_beside_the_decision),
+        cmocka_unit_test(settlements_say_what_they_did),
         cmocka_unit_test(batches_are_results_with_a_status),
         cmocka_unit_test(problems_are_documents),
         cmocka_unit_test(faults_name_their_field),
@@ -551,6 +697,7 @@ int main(void)
         cmocka_unit_test(the_draft_names_every_limit),
         cmocka_unit_test(the_next_token_is_counted_exactly),
         cmocka_unit_test(statuses_follow_the_door),
+        cmocka_unit_test(refusals_look_as_the_binding_limit_says),
         cmocka_unit_test(an_auth_door_that_allows_sends_no_body),
         cmocka_unit_test(refusals_carry_a_problem_document),
         cmocka_unit_test(head_requests_get_the_fields_only),

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/* call.c - one table of members for each call; see call.h. */
+#include "wire/call.h"
+
+#include "wire/base64url.h"
+#include "wire/body.h"
+
+/* ---- Members --------------------------------------------------------------------------------------------- */
+
+static bool read_attributes(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_attributes(body, "attributes", &out->ask);
+}
+
+static bool read_key(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_attributes(body, "key", &out->ask);
+}
+
+static bool read_cost(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_cost(body, &out->ask.cost);
+}
+
+static bool read_wait(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_seconds(body, "wait", 0, WEIR_HORIZON,
+                        "send seconds as a number from 0 to 315569520 with at most nine decimals", &out->wait);
+}
+
+static bool read_expires_after(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_seconds(body, "expires_after", 1, CALL_EXPIRES_AFTER_MAX,
+                        "send seconds as a number above 0 and up to 86400 with at most nine decimals",
+                        &out->expires_after);
+}
+
+static bool read_limit(struct body *body, void *into)
+{
+    struct call_body *out = into;
+    return body_string(body, "limit", WEIR_NAME_MAX, "send the name of a limit", &out->limit);
+}
+
+static bool read_reservation(struct body *body, void *into)
+{
+    static const char cure[] = "send the text that /v1/reserve answered";
+    struct call_body *out = into;
+    enum json_token token = json_next(&body->json);
+    if (token != TOKEN_STRING)
+        return body_refuse_type(body, token, "reservation", body_none, cure);
+    if (body->json.text.len == 0
+        || !base64url_decode(body->json.text, out->reservation, sizeof out->reservation, &out->reservation_len))
+        return body_refuse(body, "reservation", body_none, "is no reservation: ", body->json.text, cure);
+    return true;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------------------- */
+
+/* The members that a call must have stand first. */
+static const struct body_member reserve_members[] = {
+    { { "attributes", 10 }, read_attributes, false },
+    { { "cost", 4 }, read_cost, false },
+    { { "expires_after", 13 }, read_expires_after, false },
+    { { "wait", 4 }, read_wait, false },
+};
+static const struct body_member settle_members[] = {
+    { { "reservation", 11 }, read_reservation, false },
+    { { "cost", 4 }, read_cost, false },
+};
+static const struct body_member refund_members[] = {
+    { { "attributes", 10 }, read_attributes, false },
+    { { "cost", 4 }, read_cost, false },
+};
+static const struct body_member reset_members[] = {
+    { { "limit", 5 }, read_limit, false },
+    { { "key", 3 }, read_key, false },
+};
+
+static const struct {
+    struct body_object object;
+    size_t required; /* so many members in front */
+    const char *example;
+} calls[CALL_COUNT] = {
+    [CALL_RESERVE] = { { reserve_members, 4, "is no field of a reserve",
+                         "the fields are attributes, cost, expires_after and wait" },
+                       1,
+                       "send an object: {\"attributes\": {...}, \"cost\": 500}" },
+    [CALL_SETTLE] = { { settle_members, 2, "is no field of a settle", "the fields are reservation and cost" },
+                      2,
+                      "send an object: {\"reservation\": \"...\", \"cost\": 321}" },
+    [CALL_CANCEL] = { { settle_members, 1, "is no field of a cancel", "the only field is reservation" },
+                      1,
+                      "send an object: {\"reservation\": \"...\"}" },
+    [CALL_REFUND] = { { refund_members, 2, "is no field of a refund", "the fields are attributes and cost" },
+                      2,
+                      "send an object: {\"attributes\": {...}, \"cost\": 100}" },
+    [CALL_RESET] = { { reset_members, 2, "is no field of a reset", "the fields are limit and key" },
+                     2,
+                     "send an object: {\"limit\": \"...\", \"key\": {...}}" },
+};
+
+/* Whether every member that must be there was seen. */
+static bool is_complete(struct body *body, enum call call, unsigned seen)
+{
+    for (size_t i = 0; i < calls[call].required; i++)
+        if (!(seen & 1u << i)) {
+            /* The names of our tables end in a zero. */
+            const char *name = calls[call].object.members[i].name.at;
+            return body_refuse(body, name, body_none, "is missing", body_none, calls[call].example);
+        }
+    return true;
+}
+
+int call_parse(enum call call, const struct check_storage *storage, const char *at, size_t len,
+               struct call_body *out, struct check_fault *fault)
+{
+    struct body body = { .storage = storage, .fault = fault, .index = BODY_NO_INDEX };
+    unsigned seen;
+    out->ask = (struct weir_request){ .cost = 1 };
+    out->wait = 0;
+    out->expires_after = CALL_EXPIRES_AFTER;
+    out->limit = NULL;
+    out->reservation_len = 0;
+    bool is_good = body_begin(&body, at, len, calls[call].example)
+                   && body_members(&body, &calls[call].object, out, &seen) && is_complete(&body, call, seen)
+                   && body_end(&body);
+    return is_good ? 0 : -1;
+}
+
+void call_fault_attribute(struct check_fault *fault, enum call call, const struct call_body *body,
+                          size_t attribute, const char *message)
+{
+    const struct weir_request *ask = &body->ask;
+    const char *member = call == CALL_RESET ? "key" : "attributes";
+    bool has_attribute = attribute < ask->attribute_count;
+    body_set_field(fault, BODY_NO_INDEX, has_attribute || call == CALL_RESET ? member : "",
+                   has_attribute ? slice_of(ask->attributes[attribute].name) : body_none);
+    body_set_message(fault, message);
+}
