@@ -528,7 +528,7 @@ WEIR_API WEIR_MUST_USE int weir_refund(struct weir *weir, const struct weir_ask 
 WEIR_API WEIR_MUST_USE int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks,
                                            size_t count, weir_ns now, struct weir_settlement *out);
 
-/* Forget what one key has used: it is whole again. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY. */
+/* Forget what one key has used: it is as a key that was never seen. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY. */
 WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, const void *key, size_t len);
 WEIR_API WEIR_MUST_USE int weir_set_reset(const struct weir_set *set, weir_limit_id limit, const void *key,
                                           size_t len);

@@ -262,10 +262,15 @@ static void order(const struct composite *all, uint8_t *sorted)
     }
 }
 
-static void give_back(const struct composite *all, const struct part *part)
+/*
+ * A thread may be stopped between charge and undo while the bucket refills and others spend it. What refill has
+ * replaced by then must not come back as well (P12), and only a clock tells: this is the one place that asks it.
+ */
+static void give_back(const struct composite *all, const struct part *part, weir_ns began_at)
 {
+    weir_ns undone_at = all->stamp + (clock_monotonic() - began_at);
     if (part->shape != NULL && part->answer.outcome == WEIR_ALLOW && part->cost > 0)
-        store_undo(all->set->weir->store, part->shape, part->hash, &part->answer, all->stamp, part->cost);
+        store_undo(all->set->weir->store, part->shape, part->hash, &part->answer, undone_at, part->cost);
 }
 
 /*
@@ -277,6 +282,7 @@ static int charge(struct composite *all)
     uint8_t sorted[WEIR_ASKS_MAX];
     size_t taken = 0;
     bool is_old = false;
+    weir_ns began_at = clock_monotonic();
     order(all, sorted);
     while (taken < all->count && !is_old) {
         struct part *part = &all->parts[sorted[taken]];
@@ -289,7 +295,7 @@ static int charge(struct composite *all)
         return 0;
     for (size_t i = taken; i-- > 0;) {
         struct part *part = &all->parts[sorted[i]];
-        give_back(all, part);
+        give_back(all, part, began_at);
         is_old |= !decide_part(all, part, true);
     }
     return is_old ? WEIR_ERR_CHANGED : 0;
@@ -297,21 +303,25 @@ static int charge(struct composite *all)
 
 /*
  * Charge the refusals that their limits charge: a taking that is refused does it. Should the budget have come back
- * since the look, nothing is kept.
+ * since the look, nothing is kept. What can never pass is charged nowhere.
  */
 static void charge_refusals(struct composite *all)
 {
+    for (size_t i = 0; i < all->count; i++)
+        if (all->parts[i].answer.outcome == WEIR_NEVER)
+            return;
     for (size_t i = 0; i < all->count; i++) {
         struct part *part = &all->parts[i];
         if (part->shape == NULL || !part->shape->charges_refusals || part->answer.outcome != WEIR_DENY)
             continue;
         struct part again = *part;
+        weir_ns began_at = clock_monotonic();
         if (!decide_part(all, &again, false))
             continue;
         if (again.answer.outcome == WEIR_DENY)
             part->answer = again.answer;
         else
-            give_back(all, &again);
+            give_back(all, &again, began_at);
     }
 }
 

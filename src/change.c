@@ -200,6 +200,21 @@ static int reserve_sweep(struct weir *weir, size_t families)
     return 0;
 }
 
+/*
+ * What is not in a cell goes on as well: the budget that overflowing keys share, and what a key that nobody remembers has
+ * used. Before the set can be seen.
+ */
+static void succeed(struct weir *weir, const struct limit *before, const struct limit *limit)
+{
+    store_succeed_overflow(weir->store, before->shape, limit->shape);
+    for (size_t i = 0; limit->shape->starts_empty && before->shape->starts_empty && i < limit->family->count;
+         i++) {
+        struct shape *shape = limit->family->members[i].shape;
+        if (shape->algorithm != WEIR_SLIDING_LOG)
+            shape->absent = shape_convert(before->shape, shape, before->shape->absent);
+    }
+}
+
 static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir_ns since)
 {
     struct weir *weir = set->weir;

@@ -68,6 +68,7 @@ static int family_add(struct weir *weir, struct family *family, const struct wei
         return code;
     }
     shape->lost_at = weir->lost_at;
+    shape->absent = shape_lost(shape);
     family->members[family->count++] =
         (struct member){ shape, { limit->rate, limit->burst, limit->debt, false } };
     return 0;

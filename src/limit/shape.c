@@ -206,7 +206,7 @@ uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64
     return fixed_convert(old, next, word);
 }
 
-uint64_t shape_absent(const struct shape *shape)
+uint64_t shape_lost(const struct shape *shape)
 {
     if (!shape->starts_empty || shape->algorithm == WEIR_SLIDING_LOG)
         return 0;

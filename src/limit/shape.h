@@ -112,8 +112,9 @@ struct report shape_report(const struct shape *shape, const struct step *step, u
 /* Whether the word says nothing any more, with SHAPE_GRACE_NS to spare, so that its cell may be forgotten. Not for logs. */
 bool shape_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
 
-/* The word of a key that nobody remembers: 0, or for a shape that starts empty what a spent key had at lost_at. Logs: 0. */
-uint64_t shape_absent(const struct shape *shape);
+/* The word of a key that nobody remembers, when nothing changed since: 0, or for a shape that starts empty what a spent key
+   had at lost_at. Logs: 0. */
+uint64_t shape_lost(const struct shape *shape);
 
 /* What an unconditional change did, in tokens. */
 struct settled {

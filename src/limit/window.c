@@ -292,13 +292,17 @@ struct settled sliding_refund(const struct shape *shape, uint64_t word, weir_ns 
     return (struct settled){ done == 0 ? word : sliding_word(&shape->window, &seen), done, 0 };
 }
 
-/* The same period keeps both counts; another one takes their sum into the window that contains the change. */
+/*
+ * The same period keeps both counts. Another one takes what they weigh at the change, rounded up, into the window that
+ * contains it: the level stays what it was, and what had faded stays faded.
+ */
 uint64_t sliding_convert(const struct shape *old, const struct shape *next, uint64_t word)
 {
     struct sliding seen = sliding_read(&old->window, word, next->since);
     uint64_t most = low_bits(next->window.count_bits);
     if (old->window.period != next->window.period) {
-        seen.current += seen.previous;
+        u128 fading = (u128)seen.previous * (old->window.period - seen.elapsed) + (old->window.period - 1);
+        seen.current += (uint64_t)(fading / old->window.period);
         seen.previous = 0;
         seen.index = locate(&next->window, seen.at).index;
     }

@@ -150,7 +150,7 @@ int store_shape_add(struct store *store, const struct shape *shape)
     if (slot == NULL)
         return WEIR_ERR_MEMORY;
     *slot = (struct slot){
-        .shape = shape, .over_at = WEIR_NO_TIME, .word = shape_absent(shape), .ring = RING_NONE
+        .shape = shape, .over_at = WEIR_NO_TIME, .word = shape->absent, .ring = RING_NONE
     };
     int code = reserve_ring(store, shape, slot);
     if (code != 0) {
