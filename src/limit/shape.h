@@ -44,6 +44,8 @@ struct shape {
     bool charges_refusals; /* a denied cost is charged too, up to one capacity more */
     bool starts_empty;     /* a key that is absent had nothing left at `lost_at` */
     weir_ns lost_at;
+    uint64_t
+        absent; /* the word of a key that nobody remembers: shape_lost(), converted where the limit changed since */
     uint64_t capacity; /* burst, or the count of one window */
     union {
         weir_rate rate;            /* token and leaky bucket */

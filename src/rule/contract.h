@@ -235,6 +235,7 @@ size_t condition_json(struct text *text, const struct condition *conditions, siz
 const char *rule_missing_key(const struct rule *rule);
 const char *rule_when_full(const struct rule *rule);
 void rule_align(struct text *text, const struct rule *rule);
+void rule_enforce(struct text *text, const struct rule *rule); /* "always", "10%" */
 
 /* weir_contract_limit.window. */
 weir_ns rule_window(const struct rule *rule);

@@ -3,6 +3,7 @@
 #ifndef WEIR_RULE_EXPLAIN_H
 #define WEIR_RULE_EXPLAIN_H
 
+#include "rule/ask.h"
 #include "rule/bound.h"
 #include "rule/request.h"
 #include "rule/text.h"
@@ -31,7 +32,7 @@ static inline bool is_default(const struct rule *rule, enum limit_field field)
 
 /* ---- explain_why.c: one limit and one request ------------------------------------------------------------------- */
 
-enum why { WHY_MEETS, WHY_CONDITION, WHY_MISSING_KEY };
+enum why { WHY_MEETS, WHY_CONDITION, WHY_MISSING_KEY, WHY_OFF };
 
 struct reason {
     enum why why;
@@ -40,6 +41,10 @@ struct reason {
     bool lacks_key;     /* meets, though a key attribute is missing: `attribute` */
 };
 struct reason explain_why(const struct rule *rule, const struct request_values *values);
+
+/* What a limit that was met does where it does not enforce for every key; nothing where it does. */
+void explain_enforcement(struct text *text, const struct rules *rules, const struct rule *rule,
+                         const struct request_values *values);
 
 /* Which condition the request fails, or under which key it is counted, in plain words. */
 void explain_reason(struct text *text, const struct rules *rules, const struct rule *rule,

@@ -19,17 +19,27 @@ static void add_defaults(struct text *text, const struct rule *rule)
         enum limit_field field;
         const char *name;
     } rows[] = {
-        { LIMIT_WHEN, "when" },           { LIMIT_MISSING_KEY, "missing_key" },
-        { LIMIT_ALGORITHM, "algorithm" }, { LIMIT_ALIGN, "align" },
-        { LIMIT_COST, "cost" },           { LIMIT_REFUSED, "refused" },
-        { LIMIT_RETRIES, "retries" },     { LIMIT_WAIT, "wait" },
-        { LIMIT_SCOPE, "scope" },         { LIMIT_WHEN_FULL, "when_full" },
-        { LIMIT_ENFORCE, "enforce" },     { LIMIT_WHEN_STATE_LOST, "when_state_lost" },
+        { LIMIT_WHEN, "when" },
+        { LIMIT_MISSING_KEY, "missing_key" },
+        { LIMIT_ALGORITHM, "algorithm" },
+        { LIMIT_ALIGN, "align" },
+        { LIMIT_COST, "cost" },
+        { LIMIT_DEBT, "debt" },
+        { LIMIT_REFUSED, "refused" },
+        { LIMIT_RETRIES, "retries" },
+        { LIMIT_WAIT, "wait" },
+        { LIMIT_SCOPE, "scope" },
+        { LIMIT_WHEN_FULL, "when_full" },
+        { LIMIT_ENFORCE, "enforce" },
+        { LIMIT_WHEN_STATE_LOST, "when_state_lost" },
+        { LIMIT_REPLY, "reply" },
+        { LIMIT_OVERRIDES, "overrides" },
     };
     bool is_first = true;
     text_put(text, ",\"defaults\":[");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        bool is_meaningless = rows[i].field == LIMIT_ALIGN && rule->limit.algorithm != WEIR_FIXED_WINDOW;
+        bool is_meaningless = (rows[i].field == LIMIT_ALIGN && rule->limit.algorithm != WEIR_FIXED_WINDOW)
+                              || (rows[i].field == LIMIT_DEBT && !rule_is_bucket(rule));
         if (!is_default(rule, rows[i].field) || is_meaningless)
             continue;
         text_format(text, "%s\"%s\"", is_first ? "" : ",", rows[i].name);
@@ -45,6 +55,8 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
     text_add(text, (struct slice){ object.at, object.len - 1 }); /* its closing brace comes last */
     add_most(text, "most", rule, 1);
     add_most(text, "most_of_replicas", rule, explanation->replicas);
+    text_put(text, ",\"returned_adds\":true,\"state_lost_adds\":");
+    text_number(text, rule->state_lost == WEIR_LOST_EMPTY ? 0 : explanation->rules->limits[index].capacity);
     add_defaults(text, rule);
     text_put(text, "}");
 }
@@ -88,6 +100,8 @@ static void add_request(struct text *text, const struct explanation *explanation
         struct reason reason = explain_why(rule, explanation->request);
         struct text words = { .region = text->region };
         explain_reason(&words, rules, rule, explanation->request, &reason);
+        if (reason.why == WHY_MEETS)
+            explain_enforcement(&words, rules, rule, explanation->request);
         text_format(text, "%s{\"limit\":", i == 0 ? "" : ",");
         text_json_or_null(text, rule->limit.name);
         text_format(text, ",\"meets\":%s,\"because\":", reason.why == WHY_MEETS ? "true" : "false");

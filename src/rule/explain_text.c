@@ -4,6 +4,7 @@
 #include "rule/explain.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static const char *mark(const struct rule *rule, enum limit_field field)
 {
@@ -26,6 +27,11 @@ static void add_grouped(struct text *text, uint64_t number)
         written++;
     } while ((number /= 10) != 0);
     text_add(text, (struct slice){ digits + at, sizeof digits - at });
+}
+
+static uint64_t capacity_of(const struct rule *rule)
+{
+    return rule_is_bucket(rule) ? rule->burst : rule->rate.count;
 }
 
 /* ---- The paragraph ------------------------------------------------------------------------------------------------- */
@@ -127,26 +133,90 @@ static void add_most(struct text *text, const struct rule *rule, uint64_t replic
 
 static void add_numbers(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
-    text_put(text, rule->key_count == 0 ? "    at most       " : "    a key at most ");
+    text_put(text, rule->key_count == 0 ? "    at most       " : "    each key      at most ");
     add_most(text, rule, 1);
     if (explanation->replicas == 1)
         return;
-    text_format(text, "    %" PRIu64 " replicas%*s ", explanation->replicas, explanation->replicas < 10 ? 3 : 0,
-                "");
+    char label[32];
+    (void)snprintf(label, sizeof label, "%" PRIu64 " replicas", explanation->replicas);
+    text_format(text, "    %-13s admit ", label);
     add_most(text, rule, explanation->replicas);
 }
 
 /* ---- The other answers ------------------------------------------------------------------------------------------------- */
 
-static void add_cost(struct text *text, const struct rule *rule)
+static void add_cost(struct text *text, const struct rules *rules, const struct rule *rule)
 {
-    if (rule->cost == 0)
+    if (rule->has_cost_from) {
+        text_put(text, "    cost          the attribute ");
+        text_add(text, rules->attributes.slots[rule->cost_from].name);
+        text_put(text, ", where it is absent ");
+        add_grouped(text, rule->cost_default);
+        if (rule->cost_max != INT64_MAX) {
+            text_put(text, "; above ");
+            add_grouped(text, rule->cost_max);
+            text_put(text, " the request is refused for good");
+        }
+        text_put(text, "\n");
+    } else if (rule->cost == 0) {
         text_put(text, "    cost          what the request says, else 1 (default)\n");
-    else
+    } else {
         text_format(text, "    cost          %" PRIu64 ", whatever the request says\n", rule->cost);
+    }
     text_put(text, "    too large     a cost above ");
-    add_grouped(text, rule->limit.algorithm <= WEIR_LEAKY_BUCKET ? rule->burst : rule->rate.count);
+    add_grouped(text, capacity_of(rule));
     text_put(text, " is refused for good: no wait can help\n");
+}
+
+/* P11 and P13: what comes back may be spent again, and what is charged afterwards is bounded by the debt. */
+static void add_settled(struct text *text, const struct rule *rule)
+{
+    char time[48];
+    text_put(text,
+             "    given back    what settlements, cancels and refunds return within a time adds to the most of "
+             "that time\n");
+    if (!rule_is_bucket(rule))
+        return;
+    text_put(text, "    debt          ");
+    if (rule->debt == 0) {
+        text_format(text, "none: what a settlement charges beyond an empty budget is dropped%s\n",
+                    mark(rule, LIMIT_DEBT));
+        return;
+    }
+    text_put(text, "a settlement may overdraw by ");
+    add_grouped(text, rule->debt);
+    text_put(text, ", and what is beyond is dropped; nothing passes until it is paid back");
+    if (rule->rate.count > 0) {
+        weir_u128_ whole = (weir_u128_)rule->debt * rule->rate.period + (rule->rate.count - 1);
+        duration_format((weir_ns)(whole / rule->rate.count), time);
+        text_format(text, ", which takes up to %s", time);
+    }
+    text_put(text, "\n");
+}
+
+static void add_repeated(struct text *text, const struct rules *rules, const struct rule *rule)
+{
+    char time[48];
+    if (rule->limit.retries_free_within == 0) {
+        text_format(text, "    repeated      a retry counts again%s\n", mark(rule, LIMIT_RETRIES));
+        return;
+    }
+    duration_format(rule->limit.retries_free_within, time);
+    text_put(text, "    repeated      a request with the same ");
+    text_add(text, rules->attributes.slots[rule->retry_by].name);
+    text_format(text, " within %s of one that passed is not charged again\n", time);
+}
+
+static void add_refused(struct text *text, const struct rule *rule)
+{
+    if (rule->refused == WEIR_REFUSAL_FREE) {
+        text_format(text, "    refused       a refused request consumes nothing%s\n",
+                    mark(rule, LIMIT_REFUSED));
+        return;
+    }
+    text_put(text, "    refused       a refused request is charged too, up to ");
+    add_grouped(text, capacity_of(rule));
+    text_put(text, " more: who hammers stays out until slowing down\n");
 }
 
 static void add_missing_key(struct text *text, const struct rules *rules, const struct rule *rule)
@@ -179,29 +249,114 @@ static void add_when_full(struct text *text, const struct rule *rule)
 
 static void add_state_lost(struct text *text, const struct rule *rule)
 {
-    uint64_t once = rule->limit.algorithm <= WEIR_LEAKY_BUCKET ? rule->burst : rule->rate.count;
-    text_put(text, "    state lost    a restart forgets what was counted: each key may ask for ");
-    add_grouped(text, once);
-    text_format(text, " again at once%s\n", mark(rule, LIMIT_WHEN_STATE_LOST));
+    char time[48];
+    weir_ns whole = rule_window(rule);
+    if (rule->state_lost == WEIR_LOST_FULL) {
+        text_put(text, "    state lost    a restart forgets what was counted: each key may ask for ");
+        add_grouped(text, capacity_of(rule));
+        text_format(text, " again at once%s\n", mark(rule, LIMIT_WHEN_STATE_LOST));
+        return;
+    }
+    text_put(
+        text,
+        "    state lost    after a restart every key begins with nothing left, so that nothing more passes");
+    if (whole != WEIR_NO_TIME) {
+        duration_format(whole, time);
+        text_format(text, "; it is whole within %s%s", rule->is_calendar ? "a window, at most " : "", time);
+    }
+    text_put(text, "\n");
+}
+
+static void add_overrides(struct text *text, const struct rule *rule)
+{
+    const struct override_facts *facts = &rule->overrides;
+    size_t sized = facts->count - facts->unlimited;
+    if (rule->key_count == 0)
+        return;
+    text_put(text, "    overrides     ");
+    if (facts->count == 0) {
+        text_format(text, "none: every key has this size%s\n", mark(rule, LIMIT_OVERRIDES));
+        return;
+    }
+    if (sized > 0) {
+        add_grouped(text, sized);
+        text_put(text, sized == 1 ? " key has a size of its own, " : " keys have a size of their own, the largest ");
+        add_grouped(text, facts->most);
+        text_put(text, rule_is_bucket(rule) ? " at once and " : ": ");
+        rate_format(&facts->most_rate, text);
+    }
+    if (facts->unlimited > 0) {
+        text_put(text, sized > 0 ? "; " : "");
+        add_grouped(text, facts->unlimited);
+        text_put(text, facts->unlimited == 1 ? " key is not counted at all" : " keys are not counted at all");
+    }
+    text_put(text, "\n");
+}
+
+static void add_enforced(struct text *text, const struct rule *rule)
+{
+    text_put(text, "    enforced      ");
+    switch ((enum weir_enforce)rule->enforce) {
+    case WEIR_ENFORCE_ALWAYS:
+        text_format(text, "always%s\n", mark(rule, LIMIT_ENFORCE));
+        break;
+    case WEIR_ENFORCE_SHADOW:
+        text_put(text, "never: it is a shadow, and only says what it would answer\n");
+        break;
+    case WEIR_ENFORCE_OFF:
+        text_put(text, "never: it is off, and not even asked\n");
+        break;
+    case WEIR_ENFORCE_SHARE:
+        text_format(text, "for %u%% of the keys, always the same ones; for the others it is a shadow\n",
+                    rule->enforce_percent);
+        break;
+    }
+}
+
+static void add_reply(struct text *text, const struct rule *rule)
+{
+    text_format(text, "    reply         status %u%s", rule->reply_status == 0 ? 429 : rule->reply_status,
+                mark(rule, LIMIT_REPLY));
+    if (rule->reply_title != NULL) {
+        text_put(text, ", ");
+        text_put(text, rule->reply_title);
+    }
+    if (rule->reply_detail != NULL) {
+        text_put(text, ": ");
+        text_put(text, rule->reply_detail);
+    }
+    text_put(text, "\n");
 }
 
 static void add_answers(struct text *text, const struct rules *rules, const struct rule *rule)
 {
-    add_cost(text, rule);
-    text_format(text, "    refused       a refused request consumes nothing%s\n", mark(rule, LIMIT_REFUSED));
-    text_format(text, "    repeated      a retry counts again%s\n", mark(rule, LIMIT_RETRIES));
+    add_cost(text, rules, rule);
+    add_settled(text, rule);
+    add_refused(text, rule);
+    add_repeated(text, rules, rule);
     text_format(text, "    waiting       nobody waits: what does not fit is refused at once%s\n",
                 mark(rule, LIMIT_WAIT));
     add_missing_key(text, rules, rule);
+    add_overrides(text, rule);
     text_format(text, "    shared        each process counts by itself%s\n", mark(rule, LIMIT_SCOPE));
     add_when_full(text, rule);
     add_state_lost(text, rule);
-    text_format(text, "    enforced      always%s\n", mark(rule, LIMIT_ENFORCE));
+    text_put(
+        text,
+        "    on reload     counters go on, and a changed size holds at once; another name, key, algorithm or "
+        "align starts afresh\n");
+    add_enforced(text, rule);
+    add_reply(text, rule);
 }
 
 static void add_limit(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
     text_format(text, "\n%s", rule->limit.name);
+    if (rule->enforce != WEIR_ENFORCE_ALWAYS) {
+        text_put(text, " (enforced: ");
+        rule_enforce(text, rule);
+        text_put(text, ")");
+    }
     if (rule->about != NULL) {
         text_put(text, ": ");
         text_put(text, rule->about);
@@ -267,6 +422,8 @@ static void add_request(struct text *text, const struct explanation *explanation
             meets_any = meets_any || is_meeting == 1;
             text_format(text, "  %s: ", rule->limit.name);
             explain_reason(text, rules, rule, explanation->request, &reason);
+            if (is_meeting == 1)
+                explain_enforcement(text, rules, rule, explanation->request);
             text_put(text, "\n");
         }
         if (is_meeting == 1 && !meets_any)

@@ -6,6 +6,8 @@ struct reason explain_why(const struct rule *rule, const struct request_values *
 {
     const struct address *ip = values->has_ip ? &values->ip : NULL;
     struct reason reason = { .why = WHY_MEETS };
+    if (rule->enforce == WEIR_ENFORCE_OFF)
+        return (struct reason){ .why = WHY_OFF };
     for (size_t i = 0; i < rule->condition_count; i++)
         if (!condition_holds(&rule->conditions[i], values->values, ip))
             return (struct reason){ WHY_CONDITION, i, rule->conditions[i].attribute, false };
@@ -55,6 +57,24 @@ void condition_words(struct text *text, const struct rules *rules, const struct 
     pattern_words(text, condition);
 }
 
+void explain_enforcement(struct text *text, const struct rules *rules, const struct rule *rule,
+                         const struct request_values *values)
+{
+    unsigned char key[KEY_PLAIN_MAX];
+    bool is_whole;
+    if (rule->enforce == WEIR_ENFORCE_SHADOW)
+        text_put(text, "; it is a shadow: it only says what it would answer");
+    if (rule->enforce != WEIR_ENFORCE_SHARE)
+        return;
+    size_t key_len = request_key(rules, rule, values, key, &is_whole);
+    text_format(
+        text,
+        rule_enforces(rule, key, key_len)
+            ? "; this key is among the %u%% that it is enforced for"
+            : "; this key is not among the %u%% that it is enforced for: it only says what it would answer",
+        rule->enforce_percent);
+}
+
 void explain_reason(struct text *text, const struct rules *rules, const struct rule *rule,
                     const struct request_values *values, const struct reason *reason)
 {
@@ -66,6 +86,10 @@ void explain_reason(struct text *text, const struct rules *rules, const struct r
         text_put(text, ", and this one ");
         text_put(text, value.len == 0 ? "has none" : "has ");
         text_add(text, value);
+        return;
+    }
+    if (reason->why == WHY_OFF) {
+        text_put(text, "it is off");
         return;
     }
     if (reason->lacks_key) {

@@ -29,9 +29,15 @@ void rule_align(struct text *text, const struct rule *rule)
         text_put(text, rule->limit.align == WEIR_ALIGN_EPOCH ? "epoch" : "first-request");
 }
 
-static bool is_bucket(const struct rule *rule)
+void rule_enforce(struct text *text, const struct rule *rule)
 {
-    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
+    static const char *const words[] = {
+        [WEIR_ENFORCE_ALWAYS] = "always", [WEIR_ENFORCE_SHADOW] = "shadow", [WEIR_ENFORCE_OFF] = "off"
+    };
+    if (rule->enforce == WEIR_ENFORCE_SHARE)
+        text_format(text, "%u%%", rule->enforce_percent);
+    else
+        text_put(text, words[rule->enforce]);
 }
 
 weir_ns rule_window(const struct rule *rule)
@@ -43,7 +49,7 @@ weir_ns rule_window(const struct rule *rule)
                                         [WEIR_CALENDAR_YEAR] = 366 * WEIR_DAY };
     if (rule->is_calendar)
         return calendar[rule->limit.calendar];
-    if (!is_bucket(rule))
+    if (!rule_is_bucket(rule))
         return rule->rate.period;
     if (rule->rate.count == 0)
         return WEIR_NO_TIME;
@@ -124,6 +130,14 @@ static void add_matching(struct text *text, const struct rules *rules, const str
     text_put(text, rule_missing_key(rule));
 }
 
+static void add_number_or_null(struct text *text, uint64_t number, bool is_known)
+{
+    if (is_known)
+        text_number(text, number);
+    else
+        text_put(text, "null");
+}
+
 static void add_shape(struct text *text, const struct rule *rule)
 {
     text_put(text, "\",\"algorithm\":\"");
@@ -133,10 +147,7 @@ static void add_shape(struct text *text, const struct rule *rule)
     text_put(text, "\",\"period\":");
     text_add_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
     text_put(text, ",\"burst\":");
-    if (is_bucket(rule))
-        text_number(text, rule->burst);
-    else
-        text_put(text, "null");
+    add_number_or_null(text, rule->burst, rule_is_bucket(rule));
     text_put(text, ",\"align\":");
     if (rule->limit.algorithm == WEIR_FIXED_WINDOW) {
         text_put(text, "\"");
@@ -147,6 +158,65 @@ static void add_shape(struct text *text, const struct rule *rule)
     }
 }
 
+static void add_cost(struct text *text, const struct rules *rules, const struct rule *rule)
+{
+    text_put(text, ",\"cost\":");
+    if (rule->has_cost_from) {
+        text_put(text, "{\"from\":");
+        text_add_json(text, rules->attributes.slots[rule->cost_from].name);
+        text_put(text, ",\"default\":");
+        text_number(text, rule->cost_default);
+        text_put(text, ",\"max\":");
+        add_number_or_null(text, rule->cost_max, rule->cost_max != INT64_MAX);
+        text_put(text, "}");
+    } else {
+        add_number_or_null(text, rule->cost, rule->cost > 0); /* null: what the request says */
+    }
+    text_put(text, ",\"debt\":");
+    add_number_or_null(text, rule->debt, rule_is_bucket(rule));
+}
+
+static void add_retries(struct text *text, const struct rules *rules, const struct rule *rule)
+{
+    text_put(text, ",\"retries\":");
+    if (rule->limit.retries_free_within == 0) {
+        text_put(text, "\"counted\"");
+        return;
+    }
+    text_put(text, "{\"free_within\":");
+    text_add_seconds(text, rule->limit.retries_free_within);
+    text_put(text, ",\"by\":");
+    text_add_json(text, rules->attributes.slots[rule->retry_by].name);
+    text_put(text, "}");
+}
+
+static void add_reply(struct text *text, const struct rule *rule)
+{
+    text_put(text, ",\"reply\":{\"status\":");
+    text_number(text, rule->reply_status == 0 ? 429 : rule->reply_status);
+    text_put(text, ",\"title\":");
+    text_json_or_null(text, rule->reply_title);
+    text_put(text, ",\"detail\":");
+    text_json_or_null(text, rule->reply_detail);
+    text_put(text, "}");
+}
+
+/* A hundred thousand of them would be no answer. */
+static void add_overrides(struct text *text, const struct rule *rule)
+{
+    const struct override_facts *facts = &rule->overrides;
+    bool has_sizes = facts->count > facts->unlimited;
+    text_put(text, ",\"overrides\":{\"count\":");
+    text_number(text, facts->count);
+    text_put(text, ",\"unlimited\":");
+    text_number(text, facts->unlimited);
+    text_put(text, ",\"least\":");
+    add_number_or_null(text, facts->least, has_sizes);
+    text_put(text, ",\"most\":");
+    add_number_or_null(text, facts->most, has_sizes);
+    text_put(text, "}}");
+}
+
 void rule_json(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     text_put(text, "{\"name\":");
@@ -155,13 +225,18 @@ void rule_json(struct text *text, const struct rules *rules, const struct rule *
     text_json_or_null(text, rule->about);
     add_matching(text, rules, rule);
     add_shape(text, rule);
-    text_put(text, ",\"cost\":");
-    if (rule->cost == 0)
-        text_put(text, "null"); /* what the request says */
-    else
-        text_number(text, rule->cost);
-    text_put(text, ",\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
-                   "\"when_full\":\"");
+    add_cost(text, rules, rule);
+    text_put(text, ",\"refused\":\"");
+    text_put(text, rule->refused == WEIR_REFUSAL_CHARGED ? "charged" : "free");
+    text_put(text, "\"");
+    add_retries(text, rules, rule);
+    text_put(text, ",\"wait\":\"never\",\"scope\":\"process\",\"when_full\":\"");
     text_put(text, rule_when_full(rule));
-    text_put(text, "\",\"when_state_lost\":\"full\",\"enforce\":\"always\"}");
+    text_put(text, "\",\"when_state_lost\":\"");
+    text_put(text, rule->state_lost == WEIR_LOST_EMPTY ? "empty" : "full");
+    text_put(text, "\",\"enforce\":\"");
+    rule_enforce(text, rule);
+    text_put(text, "\"");
+    add_reply(text, rule);
+    add_overrides(text, rule);
 }
