@@ -21,7 +21,7 @@ struct step sliding_decide(const struct shape *shape, uint64_t word, weir_ns now
 struct report sliding_report(const struct shape *shape, const struct step *step, uint64_t cost);
 uint64_t sliding_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
 
-/* What words of windows become beside deciding; as shape_charge(), shape_refund(), shape_convert(), shape_absent(). */
+/* What words of windows become beside deciding; as shape_charge(), shape_refund(), shape_convert(), shape_lost(). */
 struct settled fixed_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
 struct settled fixed_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
                             uint64_t amount);
