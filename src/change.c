@@ -236,7 +236,7 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
         const struct limit *before = kinds[i] == WEIR_CHANGE_RESIZED ? predecessor(old, set->limits[i]) : NULL;
         if (before == NULL)
             continue;
-        store_succeed_overflow(weir->store, before->shape, set->limits[i]->shape);
+        succeed(weir, before, set->limits[i]);
         for (size_t k = 0; k < before->family->count; k++)
             store_shape_over(weir->store, before->family->members[k].shape, since);
     }
