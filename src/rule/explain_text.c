@@ -280,7 +280,8 @@ static void add_overrides(struct text *text, const struct rule *rule)
     }
     if (sized > 0) {
         add_grouped(text, sized);
-        text_put(text, sized == 1 ? " key has a size of its own, " : " keys have a size of their own, the largest ");
+        text_put(text,
+                 sized == 1 ? " key has a size of its own, " : " keys have a size of their own, the largest ");
         add_grouped(text, facts->most);
         text_put(text, rule_is_bucket(rule) ? " at once and " : ": ");
         rate_format(&facts->most_rate, text);

@@ -230,7 +230,7 @@ void schema_read_overrides(struct load *load, struct rule *rule, const struct no
     if (!schema_is_list(load, "overrides", list,
                         "write a list: `- { key: { tenant: acme }, rate: 50/s, burst: 200 }`"))
         return;
-    if (rule->key_count == 0) {
+    if (rule->key_count == 0 && list->count > 0) {
         schema_error(load, "overrides", list, "remove them, or give the limit a key",
                      "mean nothing for a limit with one budget for everybody");
         return;

@@ -169,7 +169,9 @@ void parse_reply(struct load *load, const struct field *field, const struct node
     struct rule *rule = into;
     const struct node *given[REPLY_FIELDS];
     struct reply_reading reading = { 0 };
-    struct owner owner = enter(load, "the reply of limit");
+    struct owner owner = load->owner;
+    if (value->kind == NODE_MAP)
+        (void)enter(load, "the reply of limit");
     if (schema_read(load, value, field->name, reply_fields, REPLY_FIELDS, &reading, given)) {
         const char *problem = status_problem(reading.status);
         if (problem != NULL)

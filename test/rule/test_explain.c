@@ -142,19 +142,28 @@ static void says_it_in_plain_english(void **state)
         "  Each tenant may ask for 20 at once; 5 more come back every 1 s, for requests whose path matches "
         "/v1/** and "
         "whose method does not match GET or HEAD. (token-bucket, default)\n"
-        "    a key at most 20 at once, 25 in any second, 320 in any minute, 18,020 in any hour, 432,020 in any "
+        "    each key      at most 20 at once, 25 in any second, 320 in any minute, 18,020 in any hour, "
+        "432,020 in any "
         "day\n"
         "    cost          what the request says, else 1 (default)\n"
         "    too large     a cost above 20 is refused for good: no wait can help\n"
+        "    given back    what settlements, cancels and refunds return within a time adds to the most of that "
+        "time\n"
+        "    debt          none: what a settlement charges beyond an empty budget is dropped (default)\n"
         "    refused       a refused request consumes nothing (default)\n"
         "    repeated      a retry counts again (default)\n"
         "    waiting       nobody waits: what does not fit is refused at once (default)\n"
         "    unidentified  a request without tenant is not counted here: the limit does not apply (default)\n"
+        "    overrides     none: every key has this size (default)\n"
         "    shared        each process counts by itself (default)\n"
         "    table full    new keys share one more budget of the same size (default)\n"
         "    state lost    a restart forgets what was counted: each key may ask for 20 again at once "
         "(default)\n"
-        "    enforced      always (default)\n",
+        "    on reload     counters go on, and a changed size holds at once; another name, key, algorithm or "
+        "align "
+        "starts afresh\n"
+        "    enforced      always (default)\n"
+        "    reply         status 429 (default)\n",
         "\nanonymous\n"
         "  Each ip (/32 of IPv4, /64 of IPv6) may ask for 60 in the last 1 minute, estimated from two windows' "
         "counts, "
@@ -182,7 +191,7 @@ static void says_it_in_plain_english(void **state)
 
     text = explain(contract, (struct weir_explain_options){ .replicas = 4 }, NULL);
     expect_text(text, ", 3 limits, 4 replicas\n");
-    expect_text(text, "    4 replicas    80 at once, 100 in any second, 1,280 in any minute,");
+    expect_text(text, "    4 replicas    admit 80 at once, 100 in any second, 1,280 in any minute,");
     free(text);
     weir_contract_free(contract);
 }
@@ -243,7 +252,8 @@ static void says_it_as_json(void **state)
     const json_t *anonymous = json_array_get(json_object_get(object, "limits"), 1);
     char *defaults = json_dumps(json_object_get(anonymous, "defaults"), JSON_COMPACT);
     assert_string_equal(defaults,
-                        "[\"refused\",\"retries\",\"wait\",\"scope\",\"enforce\",\"when_state_lost\"]");
+                        "[\"refused\",\"retries\",\"wait\",\"scope\",\"enforce\",\"when_state_lost\",\"reply\","
+                        "\"overrides\"]");
     free(defaults);
     assert_int_equal(json_array_size(json_object_get(object, "proxies_must_overwrite")), 8);
     const json_t *because = json_array_get(json_object_get(object, "request"), 1);
