@@ -125,22 +125,36 @@ void store_free(struct store *store)
     release(allocator, store, sizeof *store);
 }
 
-/* A log whose keys can overflow needs the ring of its overflow cell now; and any log needs room for one key. */
+static enum ring_result claim_patiently(struct store *store, const struct shape *shape, uint32_t *ring)
+{
+    enum ring_result result = RING_BUSY;
+    for (unsigned i = 0; i < PLACE_ATTEMPTS && result == RING_BUSY; i++)
+        result = log_claim(store, shape, ring);
+    return result;
+}
+
+/*
+ * A log whose keys can overflow needs the ring of its overflow cell now, if need be from keys that are done; and any
+ * log needs room for one key, which may be taken for the moment.
+ */
 static int reserve_ring(struct store *store, const struct shape *shape, struct slot *slot)
 {
     if (!is_log(shape))
         return 0;
-    enum ring_result result = RING_BUSY;
-    for (unsigned i = 0; i < PLACE_ATTEMPTS && result == RING_BUSY; i++)
-        result = log_claim(store, shape, &slot->ring);
+    uint32_t units = UINT32_C(1) << log_order(shape);
+    if (shape->when_full != WEIR_FULL_OVERFLOW)
+        return (uint64_t)store->reserved_units + units <= store->arena.unit_count ? 0 : WEIR_ERR_LOG_MEMORY;
+
+    enum ring_result result = claim_patiently(store, shape, &slot->ring);
+    if (result == RING_FULL) {
+        store_sweep(store, shape->since, SIZE_MAX);
+        result = claim_patiently(store, shape, &slot->ring);
+    }
     if (result != RING_OK)
         return WEIR_ERR_LOG_MEMORY;
     struct ring *ring = &store->arena.rings[slot->ring];
     ring->latest = ring->head = ring->count = 0;
-    if (shape->when_full == WEIR_FULL_OVERFLOW)
-        return 0;
-    arena_give(&store->arena, slot->ring);
-    slot->ring = RING_NONE;
+    store->reserved_units += units;
     return 0;
 }
 
@@ -149,9 +163,7 @@ int store_shape_add(struct store *store, const struct shape *shape)
     struct slot *slot = reserve(store->allocator, sizeof *slot, _Alignof(struct slot));
     if (slot == NULL)
         return WEIR_ERR_MEMORY;
-    *slot = (struct slot){
-        .shape = shape, .over_at = WEIR_NO_TIME, .word = shape->absent, .ring = RING_NONE
-    };
+    *slot = (struct slot){ .shape = shape, .over_at = WEIR_NO_TIME, .word = shape->absent, .ring = RING_NONE };
     int code = reserve_ring(store, shape, slot);
     if (code != 0) {
         release(store->allocator, slot, sizeof *slot);

@@ -256,8 +256,21 @@ enum turn log_charge(struct ask *ask, struct cell *cell, struct cell seen)
     return charge_moving(ask, cell, seen);
 }
 
+/* Whether a key without a log of its own has nothing left yet; then nothing can be charged to it either. */
+static bool starts_empty(struct ask *ask, weir_ns now, struct step *step, struct report *report)
+{
+    ask->settled = (struct settled){ .dropped = ask->cost };
+    return log_starts_empty(ask->shape, now, ask->cost, step, report);
+}
+
 bool log_charge_ring(struct ask *ask, uint32_t ring)
 {
+    struct step step;
+    if (starts_empty(ask, ask->now, &step, &ask->out->report)) {
+        ask->out->outcome = step.outcome;
+        ask->out->at = step.at;
+        return true;
+    }
     uint16_t *lock = &ring_of(ask->store, ring)->lock;
     if (!word_lock(lock, LOCK_SPINS))
         return false;
@@ -270,10 +283,8 @@ bool log_charge_ring(struct ask *ask, uint32_t ring)
 struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
 {
     struct step step;
-    if (log_starts_empty(ask->shape, now, ask->cost, &step, report)) {
-        ask->settled = (struct settled){ .dropped = ask->cost };
+    if (starts_empty(ask, now, &step, report))
         return step;
-    }
     if (is_peek(ask)) {
         struct log_view none = { .stamps = NULL };
         return log_decide(ask->shape, &none, now, ask->cost, true, report);

@@ -35,7 +35,7 @@ int store_new(struct store **out, const struct store_options *options, const str
 void store_free(struct store *store);
 
 /* Make a shape known under its number, which must be unused; the store borrows it until store_shape_remove() or
-   store_free(). A sliding log reserves the ring of its overflow cell. 0, or WEIR_ERR_LOG_MEMORY. While others decide: before
+   store_free(). A sliding log reserves the ring of its overflow cell, if need be from keys that are dead at shape->since. 0, or WEIR_ERR_LOG_MEMORY. While others decide: before
    the set that has the shape can be seen. All shapes of a lineage in one set are of one generation. */
 int store_shape_add(struct store *store, const struct shape *shape);
 

@@ -103,7 +103,9 @@ void store_shape_remove(struct store *store, const struct shape *shape)
     struct slot *slot = slot_of(store, shape);
     __atomic_store_n(&store->slots[shape->number], NULL, __ATOMIC_RELEASE);
     __atomic_fetch_add(&store->overflows, slot->overflows, __ATOMIC_RELAXED);
-    if (slot->ring != RING_NONE)
+    if (slot->ring != RING_NONE) {
+        store->reserved_units -= UINT32_C(1) << log_order(shape);
         arena_give(&store->arena, slot->ring);
+    }
     store->allocator->release(store->allocator->context, slot, sizeof *slot);
 }

@@ -242,10 +242,26 @@ static bool may_place(struct ask *ask)
     return true;
 }
 
+/* A key that starts empty may be refused although it is absent: it is, before anything is placed for it. */
+static bool is_refused_absent(struct ask *ask)
+{
+    if (!ask->shape->starts_empty || ask->verb != ASK_TAKE)
+        return false;
+    weir_ns floor = floor_read(ask->store);
+    struct report report;
+    ask->verb = ASK_PEEK;
+    struct step step = begin(ask, ask->now > floor ? ask->now : floor, &report);
+    ask->verb = ASK_TAKE;
+    *ask->out = (struct store_answer){ .outcome = step.outcome, .at = step.at, .report = report };
+    return step.outcome != WEIR_ALLOW;
+}
+
 /* Put a TENT of the key somewhere. Whether that worked or not, the next look tells. */
 static enum turn place(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
+    if (is_refused_absent(ask))
+        return TURN_DONE;
     unsigned pick = place_pick(store, look, ask->now);
     bool evicts = pick == LOOK_NONE && ask->shape->when_full == WEIR_FULL_EVICT_LEAST;
     if (evicts)

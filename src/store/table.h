@@ -68,7 +68,8 @@ struct store {
     uint64_t nonce;
     uint64_t sweep_at; /* next group of the sweep */
     uint64_t placements, reclaims, evictions, contended;
-    uint64_t overflows; /* of shapes that are gone */
+    uint64_t overflows;      /* of shapes that are gone */
+    uint32_t reserved_units; /* of the arena, for overflow cells; only where shapes are added and removed */
 
     /* What a memory's cell names in place of a limit's shape: of no lineage, never evicted. */
     struct shape memory_shape;

@@ -14,7 +14,7 @@
 #define S WEIR_SECOND
 
 #define KIT_BLOCKS 64
-#define KIT_SHAPES 8
+#define KIT_SHAPES 16
 
 struct kit {
     struct store *store;
@@ -78,15 +78,32 @@ static inline void kit_close(struct kit *kit)
     assert_int_equal(kit->block_count, 0);
 }
 
-static inline const struct shape *kit_shape(struct kit *kit, struct weir_limit limit)
+/* The next size of a limit: which one, of which set, since when. */
+struct kit_place {
+    uint32_t lineage, generation;
+    weir_ns since, lost_at;
+};
+
+static inline const struct shape *kit_shape_at(struct kit *kit, struct weir_limit limit, struct kit_place place)
 {
     assert_true(kit->shape_count < KIT_SHAPES);
     struct shape *shape = &kit->shapes[kit->shape_count];
     limit.name = "kit";
     assert_int_equal(shape_init(shape, &limit, 0, &kit->allocator), 0);
     shape->number = (uint16_t)++kit->shape_count;
+    shape->lineage = place.lineage;
+    shape->generation = place.generation;
+    shape->since = place.since;
+    shape->lost_at = place.lost_at;
+    shape->absent = shape_lost(shape);
     assert_int_equal(store_shape_add(kit->store, shape), 0);
     return shape;
+}
+
+/* A limit that never changes, of a lineage of its own. */
+static inline const struct shape *kit_shape(struct kit *kit, struct weir_limit limit)
+{
+    return kit_shape_at(kit, limit, (struct kit_place){ .lineage = 1000 + (uint32_t)kit->shape_count });
 }
 
 static inline struct store_answer take(struct kit *kit, const struct shape *shape, uint64_t hash, weir_ns now,
