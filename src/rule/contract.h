@@ -128,6 +128,8 @@ struct rules {
     const struct weir_set *set; /* of the limiter: its ids are indexes of `list` */
     struct matcher *matcher;
     char version[17];
+    struct slice text; /* whole, and what it was read from: lint looks at it again */
+    const char *name;
     struct attribute_table attributes;
     struct rule *list;
     struct weir_contract_limit *limits; /* the same as callers see it */

@@ -53,6 +53,8 @@ int rules_read(struct load *load, struct slice text)
         return WEIR_ERR_CONTRACT;
     schema_read_contract(load, root);
     sha256_hex(text.at, text.len, 8, load->rules->version);
+    load->rules->text = region_copy(load->region, text);
+    load->rules->name = region_copy(load->region, slice_of(diagnostics_name(load->diagnostics))).at;
     bool has_failed = load->region->has_failed || load->scratch->has_failed || load->home->has_failed;
     return has_failed ? WEIR_ERR_MEMORY : 0;
 }
