@@ -11,16 +11,20 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import calls  # noqa: E402
 import cases  # noqa: E402
+import change  # noqa: E402
 import field  # noqa: E402
+import field_changes  # noqa: E402
 import mixed  # noqa: E402
+import roam  # noqa: E402
 import wander  # noqa: E402
 
 HOME = pathlib.Path(__file__).resolve().parent.parent / "conformance"
 
 
 def timelines():
-    for module in (cases, mixed, wander, field):
+    for module in (cases, mixed, wander, calls, change, roam, field, field_changes):
         for make in module.FILES:
             made = make()
             yield from made if isinstance(made, list) else [made]

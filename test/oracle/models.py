@@ -418,15 +418,21 @@ def parse_rate(text):
     return int(count), length and int(digits or 1) * length, unit
 
 
+def both_models_of(limit):
+    """A bucket's exact model and its strict one."""
+    count, period, _ = parse_rate(limit["rate"])
+    burst, debt = limit["burst"], limit.get("debt", 0)
+    above = max(debt, burst) if limit.get("refused") == "charged" else debt
+    return [Bucket(count, period, burst, debt), StrictBucket(count, period, burst, debt, above)]
+
+
 def models_of(limit, start):
     """The models of one limit of a contract: the exact one first; a second where rounding must be told apart."""
     algorithm = limit.get("algorithm", "token-bucket")
     count, period, unit = parse_rate(limit["rate"])
     is_charged = limit.get("refused") == "charged"
     if algorithm in ("token-bucket", "leaky-bucket"):
-        burst, debt = limit["burst"], limit.get("debt", 0)
-        strict = StrictBucket(count, period, burst, debt, max(debt, burst) if is_charged else debt)
-        exact = Bucket(count, period, burst, debt)
+        exact, strict = both_models_of(limit)
         return [exact] if strict.is_exact else [exact, strict]
     if algorithm == "sliding-window":
         return [SlidingWindow(count, period, start)]

@@ -10,7 +10,7 @@ reclaimed in the meantime (algorithms 3.5).
 
 import re
 
-from models import HORIZON, UNITS, Ambiguous, models_of
+from models import HORIZON, UNITS, Ambiguous, both_models_of, models_of, parse_rate
 
 UNKNOWN = object()
 FACTS = ("limit", "reason", "capacity", "remaining", "retry_after", "reset_after")
@@ -53,12 +53,13 @@ class Limit:
     def __init__(self, fields, start, lost_at=0):
         self.fields, self.name = fields, fields["name"]
         self.models = models_of(fields, start)
-        self.sizes = {}  # key -> models of its own; None: unlimited
+        self.sizes, self.given = {}, {}  # key -> models of its own (None: unlimited), and its fields
         for override in fields.get("overrides", ()):
             key = tuple(override["key"][name] for name in fields["key"])
             size = {name: value for name, value in override.items() if name != "key"}
+            self.given[key] = size
             self.sizes[key] = None if size.get("unlimited") else models_of({**fields, **size}, start)
-        self.states = {}
+        self.states, self.is_plain = {}, True  # plain: requests alone changed them
         self.since = self.started = 0  # no decision is made earlier; when its counters began
         self.starts_empty = fields.get("when-state-lost") == "empty"
         self.lost_at = lost_at
@@ -116,28 +117,27 @@ class Limit:
     def charge(self, key, now, cost):
         if cost > 0:
             states = [m.charge(s, now, cost) for m, s in zip(self.models_of(key), self.states_of(key))]
-            self.store(key, states)
+            if len(states) == 2 and self.is_plain:  # P2: the strict bucket stays less than a tick above the exact one
+                assert 0 <= (states[1] - states[0]) * self.models_of(key)[1].ticks < 1
+            self.states[key] = states
 
     def charge_refused(self, key, now, cost):
         if self.fields.get("refused") == "charged":
             states = [m.charge_refused(s, now, cost) for m, s in zip(self.models_of(key), self.states_of(key))]
-            self.store(key, states)
-
-    def store(self, key, states):
-        if len(states) == 2:  # P2: the strict bucket stays less than a tick above the exact one (each change may add one)
-            assert 0 <= (states[1] or 0) - (states[0] or 0) or states[0] is None or states[1] is None
-        self.states[key] = states
+            self.states[key], self.is_plain = states, False
 
     def settle(self, key, charged_at, now, amount):
         """Charge `amount` (negative: give back) and tell how much was; UNKNOWN where rounding decides."""
         done, states = [], []
+        if amount < 0 and key not in self.states:
+            return 0  # of what was lost nothing comes back
         for model, state in zip(self.models_of(key), self.states_of(key)):
             changed, tokens = (model.overdraw(state, now, amount) if amount > 0
                                else model.give_back(state, charged_at, now, -amount))
             states.append(changed)
             done.append(tokens)
         if amount != 0:
-            self.store(key, states)
+            self.states[key], self.is_plain = states, False
         return done[0] if all(one == done[0] for one in done) else UNKNOWN
 
     def left(self, key, now):
@@ -166,7 +166,7 @@ class Limit:
         else:
             # A look of cost 0 names when one unit would pass (1.12); asserted only where that is now.
             one_passes = look["cost"] > 0 or look["remaining"] not in (0, UNKNOWN)
-            look["retry_after"] = effective - now if one_passes else UNKNOWN
+            look["retry_after"] = 0 if one_passes else UNKNOWN
 
     def dead(self, key, newest):
         return any(m.is_whole(s, newest) for m, s in zip(self.models_of(key), self.states_of(key)))
@@ -188,7 +188,8 @@ class Limit:
         def same(names):
             return all(self.fields.get(name) == old.fields.get(name) for name in names)
 
-        if not same(self.IDENTITY):
+        unit = parse_rate(self.fields["rate"])[2], parse_rate(old.fields["rate"])[2]
+        if not same(self.IDENTITY) or ("calendar" in self.fields.get("align", "") and unit[0] != unit[1]):
             if self.starts_empty:
                 raise Ambiguous
             return "restarted"
@@ -196,12 +197,18 @@ class Limit:
         if self.starts_empty or old.starts_empty:
             raise Ambiguous
         for model, before in zip(self.models, old.models):
-            if hasattr(before, "published"):
+            if hasattr(before, "published") and model.length() == before.length():
                 model.published = before.published
         if same(self.SIZE):
-            self.states, self.since = old.states, old.since
+            self.models, self.sizes = old.models, old.sizes
+            self.states, self.since, self.is_plain = old.states, old.since, old.is_plain
             return "kept"
-        self.since = at
+        self.since, self.is_plain = at, False
+        if any(len(models) == 2 for models in [old.models, *filter(None, old.sizes.values())]):
+            # What was rounded before stays rounded: from now on both accounts are kept.
+            self.models = both_models_of(self.fields)
+            self.sizes = {key: models and both_models_of({**self.fields, **self.given[key]})
+                          for key, models in self.sizes.items()}
         for key, states in old.states.items():
             if self.is_unlimited(key):
                 continue
@@ -394,24 +401,27 @@ class Contract:
             found["limit"] = names[0] if len(names) == 1 else UNKNOWN
         return found
 
-    def finish(self, reservation, now, change):
+    def finish(self, reservation, now, amount_of):
+        """End a reservation; `amount_of` an ask is what is charged (negative: given back), None where nothing changes."""
+        if reservation is None:
+            raise Error("reservation")
         if reservation.is_done:
             return {"charged": 0, "returned": 0, "dropped": 0, "repeated": True}
         if abs(now - reservation.expires_at) < 10**9:
             raise Ambiguous
         if now > reservation.expires_at:
             raise Error("reservation")
+        changes = [(name, key, charged_at, amount_of(estimate, is_settled))
+                   for name, key, estimate, is_settled, charged_at in reservation.asks if estimate > 0]
+        found = self.changed([change for change in changes if change[3] is not None], now)
         reservation.is_done = True
-        return {**self.changed(change, now), "repeated": False}
+        return {**found, "repeated": False}
 
     def settle(self, reservation, now, cost):
-        return self.finish(reservation, now, [(name, key, charged_at, cost - estimate)
-                                              for name, key, estimate, is_settled, charged_at in reservation.asks
-                                              if is_settled])
+        return self.finish(reservation, now, lambda estimate, is_settled: cost - estimate if is_settled else None)
 
     def cancel(self, reservation, now):
-        return self.finish(reservation, now, [(name, key, charged_at, -estimate)
-                                              for name, key, estimate, _, charged_at in reservation.asks])
+        return self.finish(reservation, now, lambda estimate, _: -estimate)
 
     def refund(self, request, now, cost):
         met = [one for one in self.met_by(request) if one[1] is not False]
