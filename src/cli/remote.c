@@ -29,7 +29,7 @@ void remote_write_attributes(struct text *out, const struct weir_attribute *attr
     text_literal(out, "}");
 }
 
-static void write_question(struct text *out, const struct weir_request *request)
+static void write_question(struct text *out, const struct weir_request *request, const char *more)
 {
     text_literal(out, "{\"attributes\": ");
     remote_write_attributes(out, request->attributes, request->attribute_count);
@@ -37,6 +37,7 @@ static void write_question(struct text *out, const struct weir_request *request)
     text_u64(out, request->cost);
     if (request->is_peek)
         text_literal(out, ", \"mode\": \"peek\"");
+    text_string(out, more);
     text_literal(out, "}");
 }
 
@@ -157,9 +158,9 @@ static bool read_member(struct json *json, struct slice name, struct verdict_lim
         is_good = read_time(json, &out->retry_after);
     } else if (slice_equals(name, SLICE("reset_after"))) {
         is_good = read_time(json, &out->reset_after);
-    } else if (slice_equals(name, SLICE("watched"))) {
+    } else if (slice_equals(name, SLICE("enforced"))) {
         enum json_token token = json_next(json);
-        out->is_watched = token == TOKEN_TRUE;
+        out->is_watched = token == TOKEN_FALSE;
         is_good = token == TOKEN_TRUE || token == TOKEN_FALSE;
     } else {
         is_good = remote_skip_value(json);
@@ -243,15 +244,16 @@ struct slice remote_tell_problem(struct client *client, const struct client_repl
 enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
                               struct verdict *out, struct slice *json)
 {
-    return remote_ask_at(client, "/v1/check?status=200", fields, request, out, json);
+    return remote_ask_at(client, "/v1/check?status=200", fields, request, "", out, json);
 }
 
 enum remote_result remote_ask_at(struct client *client, const char *target, const char *fields,
-                                 const struct weir_request *request, struct verdict *out, struct slice *json)
+                                 const struct weir_request *request, const char *more, struct verdict *out,
+                                 struct slice *json)
 {
     static char body[BODY_MAX]; /* one caller at a time, as the client */
     struct text text = text_of(body, sizeof body);
-    write_question(&text, request);
+    write_question(&text, request, more);
     if (text.is_cut) {
         (void)snprintf(client->error, sizeof client->error, "an attribute is longer than %d bytes",
                        WEIR_ATTRIBUTE_MAX);

@@ -20,9 +20,10 @@ enum remote_result {
 enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
                               struct verdict *out, struct slice *json);
 
-/* The same of another call that decides: "/v1/reserve?status=200". */
+/* The same of another call that decides: "/v1/reserve?status=200". `more`: further members, each behind its comma. */
 enum remote_result remote_ask_at(struct client *client, const char *target, const char *fields,
-                                 const struct weir_request *request, struct verdict *out, struct slice *json);
+                                 const struct weir_request *request, const char *more, struct verdict *out,
+                                 struct slice *json);
 
 /* {"tenant": "acme"}, as in every body. */
 void remote_write_attributes(struct text *out, const struct weir_attribute *attributes, size_t count);

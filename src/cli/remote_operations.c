@@ -172,7 +172,12 @@ enum remote_result remote_operate(struct client *client, const char *fields, con
     struct slice json;
     if (step->kind > STEP_RESERVE)
         return operate(client, fields, step, reservation, out);
-    enum remote_result result = remote_ask_at(client, targets[step->kind], fields, &step->request, out, &json);
+    char more[64] = "";
+    if (step->kind == STEP_RESERVE)
+        (void)snprintf(more, sizeof more, ", \"expires_after\": %llu",
+                       (unsigned long long)(TIMELINE_HOLD_NS / WEIR_SECOND));
+    enum remote_result result =
+        remote_ask_at(client, targets[step->kind], fields, &step->request, more, out, &json);
     if (step->kind == STEP_RESERVE && result == REMOTE_DECIDED)
         find_reservation(json, reservation);
     return result;

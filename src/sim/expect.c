@@ -105,9 +105,12 @@ static bool read_decided_at(struct fields *fields, const struct tree_node *node,
     return field_duration(fields, node, &out->decided_at);
 }
 
-static bool read_watched(struct fields *fields, const struct tree_node *node, struct expectation *out)
+static bool read_enforced(struct fields *fields, const struct tree_node *node, struct expectation *out)
 {
-    return field_boolean(fields, node, &out->value.is_watched);
+    bool is_enforced = false;
+    bool is_read = field_boolean(fields, node, &is_enforced);
+    out->value.is_watched = !is_enforced;
+    return is_read;
 }
 
 static const char *error_word(int i)
@@ -152,7 +155,7 @@ static const struct {
     [FACT_RETRY_AFTER] = { "retry_after", read_retry_after },
     [FACT_RESET_AFTER] = { "reset_after", read_reset_after },
     [FACT_DECIDED_AT] = { "decided_at", read_decided_at },
-    [FACT_WATCHED] = { "watched", read_watched },
+    [FACT_ENFORCED] = { "enforced", read_enforced },
     [FACT_ERROR] = { "error", read_error },
     [FACT_REPEATED] = { "repeated", read_repeated },
     [FACT_EFFECT + EFFECT_CHARGED] = { "charged", read_number },
@@ -209,7 +212,7 @@ static bool read_limits(struct fields *fields, const struct tree_node *node, voi
         { "remaining", FIELD_OPTIONAL, read_limit_fact, FACT_REMAINING },
         { "retry_after", FIELD_OPTIONAL, read_limit_fact, FACT_RETRY_AFTER },
         { "reset_after", FIELD_OPTIONAL, read_limit_fact, FACT_RESET_AFTER },
-        { "watched", FIELD_OPTIONAL, read_limit_fact, FACT_WATCHED },
+        { "enforced", FIELD_OPTIONAL, read_limit_fact, FACT_ENFORCED },
     };
     struct timeline_step *step = into;
     bool is_good = true;

@@ -80,8 +80,8 @@ static const char *fact_text(enum fact fact, const struct verdict_limit *value, 
     case FACT_DECIDED_AT:
         text = more->decided_at == WEIR_NO_TIME ? NULL : verdict_time(more->decided_at, 1, time);
         break;
-    case FACT_WATCHED:
-        text = value->is_watched ? "true" : "false";
+    case FACT_ENFORCED:
+        text = value->is_watched ? "false" : "true";
         break;
     case FACT_ERROR:
         text = more->effect.error;
@@ -128,7 +128,7 @@ static bool fact_differs(enum fact fact, const struct expectation *expected, con
         return value->reset_after != came->reset_after;
     case FACT_DECIDED_AT: /* a door does not tell it */
         return more->decided_at != WEIR_NO_TIME && expected->decided_at != more->decided_at;
-    case FACT_WATCHED:
+    case FACT_ENFORCED:
         return value->is_watched != came->is_watched;
     case FACT_ERROR:
         return expected->effect.error != more->effect.error;

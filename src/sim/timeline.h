@@ -17,7 +17,7 @@
 /* Most reservations that a file names. */
 #define TIMELINE_HANDLES_MAX 1024
 
-/* How long a step's reservation lasts: what a server gives one. */
+/* How long a step's reservation lasts. */
 #define TIMELINE_HOLD_NS (3600 * WEIR_SECOND)
 
 /* A fact about a decision, or about what an operation beside deciding did, that an expectation may state. */
@@ -31,7 +31,7 @@ enum fact {
     FACT_RETRY_AFTER,
     FACT_RESET_AFTER,
     FACT_DECIDED_AT,
-    FACT_WATCHED,
+    FACT_ENFORCED,
     FACT_ERROR,
     FACT_REPEATED,
     FACT_EFFECT, /* the first of the numbers of an effect, in the order of enum effect_number */

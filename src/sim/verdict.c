@@ -37,7 +37,7 @@ static void limit_from_decision(const struct weir_contract_limit *limits, const 
                                    .retry_after = length_from(now, decision->retry_at),
                                    .reset_after = length_from(now, decision->reset_at) };
     /* What passed may be sent again at once, whatever stamp it was decided at. */
-    if (decision->outcome == WEIR_ALLOW)
+    if (decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE)
         out->retry_after = 0;
     if (name != NULL)
         (void)snprintf(out->name, sizeof out->name, "%s", name);

@@ -54,7 +54,7 @@ static void every_field_is_read(void **state)
     assert_int_equal(step->request.attributes[3].len, 0);
     assert_true(step->has_counts);
     assert_int_equal(step->counts[WEIR_DENY], 2);
-    assert_int_equal(step->last.given, (1u << FACT_WATCHED) - 1);
+    assert_int_equal(step->last.given, (1u << FACT_ENFORCED) - 1);
     assert_int_equal(step->last.value.outcome, WEIR_DENY);
     assert_int_equal(step->last.value.policy, WEIR_POLICY_OVERFLOW);
     assert_int_equal(step->last.value.reason, WEIR_REASON_FULL);
