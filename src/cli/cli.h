@@ -15,7 +15,7 @@
 /* The same for every command. */
 enum exit_status {
     EXIT_YES = 0,       /* allowed, test passed, contract good */
-    EXIT_NO = 1,        /* refused, test failed */
+    EXIT_NO = 1,        /* refused, test failed, lint found something */
     EXIT_WRONG = 2,     /* wrong use, or a bad contract or test file */
     EXIT_UNDECIDED = 3, /* the server is unreachable, or the decision is `refused` */
 };
@@ -30,6 +30,8 @@ int cmd_serve(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_test(int argc, char **argv);
+int cmd_lint(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

@@ -13,13 +13,15 @@ static const struct command commands[] = {
     { "check", cmd_check, "decide one request here, or ask a running server" },
     { "explain", cmd_explain, "say in plain English what a contract allows" },
     { "test", cmd_test, "play test files in virtual time" },
+    { "lint", cmd_lint, "warn about what a contract probably does not mean" },
+    { "import", cmd_import, "make a contract of a foreign configuration" },
     { "version", cmd_version, "print the version" },
     { "help", cmd_help, "print this text, or a command's" },
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 /* Commands that a later version brings. */
-static const char *const later[] = { "lint", "import", "replay", "simulate", "top", "bench", "fleet" };
+static const char *const later[] = { "replay", "simulate", "top", "bench", "fleet" };
 
 static const struct command *command_find(const char *name)
 {

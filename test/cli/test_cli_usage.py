@@ -8,15 +8,15 @@ import unittest
 
 from cli import SOURCE, WRONG, YES, CliTest
 
-COMMANDS = ("serve", "check", "explain", "test", "version", "help")
+COMMANDS = ("serve", "check", "explain", "test", "lint", "import", "version", "help")
 
 # why, arguments, the one line on standard error
 MISTAKES = (
     ("no command", [], "weir: no command; see 'weir help'"),
     ("a slip of the pen", ["sevre"], "weir: sevre: there is no such command; did you mean 'serve'?"),
     ("no such command", ["frobnicate"], "weir: frobnicate: there is no such command; see 'weir help'"),
-    ("a command of a later version", ["lint", "weir.yaml"],
-     "weir: lint: this version does not have it; see 'weir help' for what it has"),
+    ("a command of a later version", ["replay", "access.log"],
+     "weir: replay: this version does not have it; see 'weir help' for what it has"),
     ("help of no command", ["help", "sevre"], "weir: sevre: there is no such command; did you mean 'serve'?"),
     ("an option that is nearly one", ["check", "--cots", "3", "a=b"],
      "weir check: --cots: there is no such option; did you mean --cost?"),
@@ -82,6 +82,10 @@ MISTAKES = (
     ("a request that is none", ["explain", "--request", "acme"],
      "weir explain: 'acme': an attribute is NAME=VALUE, with a name of 1 to 32 letters"),
     ("no test file", ["test"], "weir test: no test file; name one: weir test FILE..."),
+    ("two contracts to review", ["lint", "a.yaml", "b.yaml"], "weir lint: b.yaml: one contract at a time"),
+    ("nothing to import", ["import", "nginx"],
+     "weir import: give the kind and the path: weir import ratelimit|nginx PATH"),
+    ("no such kind", ["import", "apache", "x"], "weir import: apache: there is ratelimit and nginx"),
     ("the version of what", ["version", "serve"], "weir version: 'serve': it takes no arguments"),
 )
 
@@ -110,7 +114,7 @@ class Usage(CliTest):
             self.assertEqual(self.expect(["help", command], YES)[1], self.expect([command, "-h"], YES)[1])
 
     def test_h_equals_the_manuals_synopsis(self):
-        for command in ("serve", "check", "explain", "test"):
+        for command in ("serve", "check", "explain", "test", "lint", "import"):
             with self.subTest(command):
                 out = self.expect([command, "-h"], YES)[1]
                 shown = " ".join(re.match(r"usage: (.*?)\n\n", out, re.S).group(1).split())
