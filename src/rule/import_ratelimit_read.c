@@ -346,6 +346,19 @@ static void read_level(struct load *load, struct import *import, struct ratelimi
     find_twins(import, domain, first, list->count);
 }
 
+/* Blanks and comments alone. */
+static bool is_empty(struct slice text)
+{
+    bool is_comment = false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        is_comment = c == '\n' ? false : is_comment || c == '#';
+        if (!is_comment && c != ' ' && c != '\t' && c != '\r' && c != '\n')
+            return false;
+    }
+    return true;
+}
+
 bool ratelimit_read(struct import *import, const struct import_file *file, struct ratelimit_domain *out)
 {
     const struct node *given[ROOT_FIELDS];
@@ -356,6 +369,10 @@ bool ratelimit_read(struct import *import, const struct import_file *file, struc
 
     *out = (struct ratelimit_domain){ .file = file };
     diagnostics_use(import->diagnostics, file->source);
+    if (is_empty(file->text)) {
+        IMPORT_ERROR(import, ((struct place){ 0, 0, 0 }), "begin it with `domain: NAME`", "the file is empty");
+        return false;
+    }
     if (yaml_read(import->region, file->text, import->diagnostics, &out->root) != 0 || out->root == NULL)
         return false;
     if (!schema_read(&load, out->root, "the file", root_fields, ROOT_FIELDS, &reading, given))
