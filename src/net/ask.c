@@ -28,6 +28,13 @@ void ask_finish(struct decider *decider, struct ask *ask, int result)
     ask->done(ask);
 }
 
+int ask_decide(const struct weir_contract *contract, struct ask *ask)
+{
+    if (ask->ticket != NULL)
+        return weir_contract_reserve(contract, &ask->request, ask->now, ask->hold, &ask->answer, ask->ticket);
+    return weir_contract_decide(contract, &ask->request, ask->now, &ask->answer);
+}
+
 /* ---- The local decider: the answer is a function call away ------------------------------------------------- */
 
 struct local {
@@ -38,8 +45,7 @@ struct local {
 static void local_start(struct decider *decider, struct ask *ask)
 {
     const struct local *local = (struct local *)decider;
-    int result = weir_contract_decide(local->contract, &ask->request, ask->now, &ask->answer);
-    ask_finish(decider, ask, result);
+    ask_finish(decider, ask, ask_decide(local->contract, ask));
 }
 
 static void local_cancel(struct decider *decider, struct ask *ask)

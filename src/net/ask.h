@@ -25,15 +25,18 @@ enum ask_state { ASK_IDLE, ASK_STARTED, ASK_DONE };
 struct ask {
     struct weir_request request; /* its bytes are borrowed by ask_start() only: who answers later copies them */
     weir_ns now;
+    weir_ns hold;                    /* with a ticket */
+    struct weir_reservation *ticket; /* NULL, or this reserves: the door's */
     void (*done)(struct ask *ask);
     void *owner; /* the door's */
 
     /* Written before done(). */
-    int result; /* 0 or a code, as of weir_contract_decide(); or ASK_CANCELLED */
+    int result; /* 0 or a code, as of weir_contract_decide() or _reserve(); or ASK_CANCELLED */
     struct weir_answer answer;
 
     enum ask_state state;
-    struct ask *next; /* the door's, and its clock at the start */
+    unsigned char tag; /* the worker's, of when it began */
+    struct ask *next;  /* the door's, and its clock at the start */
     weir_ns started_at;
     struct ask *later; /* the decider's, and when it will answer */
     weir_ns due;
@@ -55,6 +58,9 @@ void ask_cancel(struct decider *decider, struct ask *ask);
 
 /* For deciders: the answer, or why there is none. Ends with ask->done. */
 void ask_finish(struct decider *decider, struct ask *ask, int result);
+
+/* For deciders: have the contract decide. Returns what ask_finish() wants. */
+int ask_decide(const struct weir_contract *contract, struct ask *ask);
 
 /* Decides at once, in this process. Close frees it. NULL: out of memory. */
 struct decider *local_new(const struct weir_contract *contract);

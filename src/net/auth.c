@@ -45,8 +45,7 @@ void handle_auth(struct request *request)
     memcpy(weir_head.peer.address, conn->peer.address, sizeof weir_head.peer.address);
 
     if (!turn_reserve(turn, 1, false)) {
-        turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
-                   SLICE("Retry-After: 1\r\n"));
+        turn_busy(turn);
         return;
     }
     struct weir_identity *identity = &worker->identity;

@@ -27,12 +27,6 @@ static bool is_acceptable(const struct weir_contract *contract, const struct che
     return true;
 }
 
-static bool wants_200(struct slice query)
-{
-    struct slice value;
-    return http1_query(query, SLICE("status"), &value) && slice_equals(value, SLICE("200"));
-}
-
 static void decide_one(struct turn *turn, const struct check_body *body)
 {
     turn_ask(turn, &body->requests[0].ask);
@@ -68,11 +62,10 @@ void handle_check(struct request *request)
         return;
     }
     if (!turn_reserve(turn, body.count, body.is_batch)) {
-        turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
-                   SLICE("Retry-After: 1\r\n"));
+        turn_busy(turn);
         return;
     }
-    turn->is_always_200 = wants_200(request->head->query);
+    turn->is_always_200 = wants_200(request);
     if (body.is_batch)
         decide_batch(turn, &body);
     else

@@ -151,6 +151,12 @@ void turn_body(struct turn *turn, unsigned status, struct slice content_type, st
 bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
 void turn_ask(struct turn *turn, const struct weir_request *request);
 
+/* The same, and where it is allowed a reservation that is good for `hold`. */
+void turn_ask_reserve(struct turn *turn, const struct weir_request *request, weir_ns hold);
+
+/* The room for more decisions is used up: say so. */
+void turn_busy(struct turn *turn);
+
 /* Why the request of turn_ask() could not be decided, and the turn is to be answered otherwise; 0 when it was. */
 int turn_fault(struct turn *turn);
 
@@ -175,8 +181,17 @@ struct plan {
 void route_plan(const struct conn *conn, const struct http1_head *head, struct plan *out);
 void route_handle(const struct plan *plan, struct request *request);
 
+/* Whether the caller asked for 200 whatever is decided. */
+bool wants_200(const struct request *request);
+
 /* The handlers, one file each. */
 void handle_check(struct request *request);
+void handle_reserve(struct request *request);
+void handle_settle(struct request *request);
+void handle_cancel(struct request *request);
+void handle_refund(struct request *request);
+void handle_reset(struct request *request);
+void handle_reload(struct request *request);
 void handle_auth(struct request *request);
 void handle_limits(struct request *request);
 void handle_healthz(struct request *request);

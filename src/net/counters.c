@@ -18,6 +18,12 @@ const char *door_name(enum door door)
     static const char *const names[] = {
         [DOOR_NONE] = "none",
         [DOOR_CHECK] = "check",
+        [DOOR_RESERVE] = "reserve",
+        [DOOR_SETTLE] = "settle",
+        [DOOR_CANCEL] = "cancel",
+        [DOOR_REFUND] = "refund",
+        [DOOR_RESET] = "reset",
+        [DOOR_RELOAD] = "reload",
         [DOOR_AUTH] = "auth",
         [DOOR_AUTH_NGINX] = "auth-nginx",
         [DOOR_AUTH_ACCEL] = "auth-accel",
@@ -30,55 +36,66 @@ const char *door_name(enum door door)
     return names[door];
 }
 
-int counters_init(struct counters *counters, size_t limit_count)
-{
-    *counters = (struct counters){ .limit_count = limit_count };
-    counters->decisions = calloc((limit_count + 1) * WEIR_OUTCOME_COUNT, sizeof *counters->decisions);
-    counters->undecided =
-        calloc(limit_count * WEIR_POLICY_COUNT * WEIR_REASON_COUNT + 1, sizeof *counters->undecided);
-    if (counters->decisions != NULL && counters->undecided != NULL)
-        return 0;
-    counters_deinit(counters);
-    return WEIR_ERR_MEMORY;
-}
-
 void counters_deinit(struct counters *counters)
 {
-    free(counters->decisions);
-    free(counters->undecided);
-    counters->decisions = NULL;
-    counters->undecided = NULL;
+    for (size_t i = 0; i < COUNTERS_BLOCKS; i++)
+        free(counters->blocks[i]);
+}
+
+bool counters_claim(struct counters *counters, uint32_t row)
+{
+    struct counter_row **block = &counters->blocks[row / COUNTERS_BLOCK_ROWS];
+    if (*block == NULL)
+        *block = calloc(COUNTERS_BLOCK_ROWS, sizeof **block);
+    if (*block == NULL)
+        return false;
+    (*block)[row % COUNTERS_BLOCK_ROWS] = (struct counter_row){ .decisions = { 0 } };
+    return true;
 }
 
 static bool passes(enum weir_outcome outcome)
 {
-    return outcome == WEIR_ALLOW || outcome == WEIR_WAIT || outcome == WEIR_UNMETERED;
+    return outcome == WEIR_ALLOW || outcome == WEIR_WAIT || outcome == WEIR_DUPLICATE
+           || outcome == WEIR_UNMETERED;
 }
 
-static void count_one(struct counters *counters, const struct weir_decision *decision)
+static void count_one(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
 {
-    size_t row = decision->limit == WEIR_NO_LIMIT ? counters->limit_count : (size_t)decision->limit;
-    assert(row <= counters->limit_count);
-    counter_add(&counters->decisions[row * WEIR_OUTCOME_COUNT + decision->outcome], 1);
-    bool is_undecided = decision->outcome == WEIR_UNMETERED || decision->outcome == WEIR_REFUSED;
-    if (is_undecided && row < counters->limit_count)
-        counter_add(&counters->undecided[(row * WEIR_POLICY_COUNT + decision->policy) * WEIR_REASON_COUNT
-                                         + decision->reason],
-                    1);
+    if (decision->limit == WEIR_NO_LIMIT) {
+        counter_add(&counters->none[decision->outcome], 1);
+        return;
+    }
+    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    if (row == NULL)
+        return;
+    counter_add(&row->decisions[decision->outcome], 1);
+    if (decision->outcome == WEIR_UNMETERED || decision->outcome == WEIR_REFUSED)
+        counter_add(&row->undecided[decision->policy][decision->reason], 1);
 }
 
-void counters_decision(struct counters *counters, const struct weir_answer *answer)
+static void count_watched(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
+{
+    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    if (row != NULL)
+        counter_add(&row->watched[decision->outcome], 1);
+}
+
+void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer)
 {
     bool has_passed = passes(answer->decision.outcome);
     size_t counted = 0;
     for (size_t i = 0; i < answer->count; i++) {
+        if ((answer->watched >> i & 1) != 0) {
+            count_watched(counters, rows, &answer->each[i]);
+            continue;
+        }
         if (!has_passed && passes(answer->each[i].outcome))
             continue;
-        count_one(counters, &answer->each[i]);
+        count_one(counters, rows, &answer->each[i]);
         counted++;
     }
     if (counted == 0)
-        count_one(counters, &answer->decision);
+        count_one(counters, rows, &answer->decision);
 }
 
 void counters_time(struct counters *counters, uint64_t count, weir_ns ns)

@@ -5,10 +5,14 @@
  * Idea: counters that no two threads write need neither lock nor locked instruction, and a scrape adds up all
  * workers' (metrics.c, limits.c). Labels are limits, fixed words and statuses: never keys of clients.
  *
- * Words      every counter: written by its worker, read by any.
- * Ordering   relaxed: a sum over counters that move is approximate anyway; a single word is never torn.
+ * A limit counts in a row of its own that it keeps as long as its name stays in the contract, through every reload;
+ * which row that is, an edition knows (edition.h). Rows come in blocks that never move.
+ *
+ * Words      every counter: written by its worker, read by any. blocks[i]: written once, by the thread that reloads.
+ * Ordering   relaxed: a sum over counters that move is approximate anyway; a single word is never torn. A block is
+ *            complete before an edition that names its rows can be seen.
  * Progress   wait-free.
- * Reuse      none: counters live as long as the server.
+ * Reuse      a row serves another limit only after every worker has left the editions that named it.
  */
 #ifndef WEIR_NET_COUNTERS_H
 #define WEIR_NET_COUNTERS_H
@@ -21,6 +25,12 @@
 enum door {
     DOOR_NONE,
     DOOR_CHECK,
+    DOOR_RESERVE,
+    DOOR_SETTLE,
+    DOOR_CANCEL,
+    DOOR_REFUND,
+    DOOR_RESET,
+    DOOR_RELOAD,
     DOOR_AUTH,
     DOOR_AUTH_NGINX,
     DOOR_AUTH_ACCEL,
@@ -40,18 +50,40 @@ const char *door_name(enum door door);
 #define COUNTERS_TIMES 19
 extern const weir_ns counters_time_bounds[COUNTERS_TIMES];
 
+/* What one limit said. */
+struct counter_row {
+    uint64_t decisions[WEIR_OUTCOME_COUNT];
+    uint64_t watched[WEIR_OUTCOME_COUNT]; /* where it does not enforce: what would have been */
+    uint64_t undecided[WEIR_POLICY_COUNT][WEIR_REASON_COUNT];
+};
+
+/* Rows of a block, and blocks for the limits of two editions at once. */
+#define COUNTERS_BLOCK_ROWS 64
+#define COUNTERS_BLOCKS (2 * ((WEIR_LIMITS_MAX + COUNTERS_BLOCK_ROWS) / COUNTERS_BLOCK_ROWS))
+#define COUNTERS_ROWS ((uint32_t)COUNTERS_BLOCKS * COUNTERS_BLOCK_ROWS)
+
+/* The row of a limit that is not counted, because there was no memory. */
+#define COUNTERS_NO_ROW UINT32_MAX
+
 struct counters {
     uint64_t requests[DOOR_COUNT][COUNTERS_STATUS_MAX];
     uint64_t times[COUNTERS_TIMES + 1];
     uint64_t time_sum_ns;
-    size_t limit_count;
-    uint64_t *decisions; /* [limit_count + 1][WEIR_OUTCOME_COUNT]; the last row: no limit */
-    uint64_t *undecided; /* [limit_count][WEIR_POLICY_COUNT][WEIR_REASON_COUNT] */
+    uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
+    uint64_t none[WEIR_OUTCOME_COUNT]; /* decisions that no limit bound */
+    struct counter_row *blocks[COUNTERS_BLOCKS];
 };
 
-/* 0 or WEIR_ERR_MEMORY. */
-int counters_init(struct counters *counters, size_t limit_count);
 void counters_deinit(struct counters *counters);
+
+/* Make the row, all zero. False: out of memory. Not while the worker or a scrape may know the row. */
+bool counters_claim(struct counters *counters, uint32_t row);
+
+static inline struct counter_row *counters_row(const struct counters *counters, uint32_t row)
+{
+    return row == COUNTERS_NO_ROW ? NULL
+                                  : &counters->blocks[row / COUNTERS_BLOCK_ROWS][row % COUNTERS_BLOCK_ROWS];
+}
 
 static inline void counter_add(uint64_t *counter, uint64_t more)
 {
@@ -64,10 +96,11 @@ static inline uint64_t counter_read(const uint64_t *counter)
 }
 
 /*
- * Count one answer. Where the request passed, each limit it met counts what it said; where not, only those that did
- * not let it pass: `allow` of a limit is thus the number of requests that were charged to it.
+ * Count one answer; `rows` are those of the limits that it indexes. Where the request passed, each limit it met counts
+ * what it said; where not, only those that did not let it pass: `allow` of a limit is thus the number of requests that
+ * were charged to it. Limits that only watch count apart, whatever became of the request.
  */
-void counters_decision(struct counters *counters, const struct weir_answer *answer);
+void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer);
 
 /* `count` decisions took `ns` together. */
 void counters_time(struct counters *counters, uint64_t count, weir_ns ns);

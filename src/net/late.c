@@ -57,7 +57,7 @@ static void on_tick(uv_timer_t *timer)
 static void late_start(struct decider *decider, struct ask *ask)
 {
     struct late *late = (struct late *)decider;
-    ask->result = weir_contract_decide(late->contract, &ask->request, ask->now, &ask->answer);
+    ask->result = ask_decide(late->contract, ask);
     if (ask->result != 0) {
         ask_finish(decider, ask, ask->result);
         return;

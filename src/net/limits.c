@@ -4,66 +4,103 @@
 
 #include "net/worker.h"
 
-/* A row beside its JSON: seven counters of up to 20 digits and their names. */
-#define ROW_MAX 512
+/* A row beside its JSON: twice seven counters of up to 20 digits and their names. */
+#define ROW_MAX 1024
 
-/* Decisions of one limit, of all workers. */
-static uint64_t sum(const struct server *server, size_t limit, enum weir_outcome outcome)
+static const enum weir_outcome shown[] = { WEIR_ALLOW,     WEIR_DENY,      WEIR_NEVER,
+                                           WEIR_DUPLICATE, WEIR_UNMETERED, WEIR_REFUSED };
+
+/* What a limit said, of all workers. */
+static struct counter_row sum(const struct server *server, const struct edition *edition, size_t limit)
 {
-    uint64_t total = 0;
-    for (unsigned i = 0; i < server->worker_count; i++)
-        total += counter_read(&server->workers[i].counters.decisions[limit * WEIR_OUTCOME_COUNT + outcome]);
+    struct counter_row total = { .decisions = { 0 } };
+    for (unsigned i = 0; edition->rows != NULL && i < server->worker_count; i++) {
+        const struct counter_row *row = counters_row(&server->workers[i].counters, edition->rows[limit]);
+        for (size_t j = 0; row != NULL && j < WEIR_OUTCOME_COUNT; j++) {
+            total.decisions[j] += counter_read(&row->decisions[j]);
+            total.watched[j] += counter_read(&row->watched[j]);
+        }
+    }
     return total;
 }
 
-static void write_counters(struct text *out, const struct server *server, weir_limit_id limit)
+/* "allow":1,"deny":0,... */
+static void write_outcomes(struct text *out, const uint64_t *counts)
 {
-    static const enum weir_outcome shown[] = { WEIR_ALLOW, WEIR_DENY, WEIR_NEVER, WEIR_UNMETERED,
-                                               WEIR_REFUSED };
-    text_literal(out, "{");
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        if (i > 0)
+            text_literal(out, ",");
         text_json(out, slice_of(weir_outcome_name(shown[i])));
         text_literal(out, ":");
-        text_u64(out, sum(server, (size_t)limit, shown[i]));
-        text_literal(out, ",");
+        text_u64(out, counts[shown[i]]);
     }
-    text_literal(out, "\"overflow\":");
-    text_u64(out, weir_limit_overflows(weir_contract_limiter(server->contract), limit));
+}
+
+static void write_counters(struct text *out, const struct server *server, const struct edition *edition,
+                           size_t limit)
+{
+    struct counter_row total = sum(server, edition, limit);
+    text_literal(out, "{");
+    write_outcomes(out, total.decisions);
+    text_literal(out, ",\"overflow\":");
+    text_u64(out, weir_limit_overflows(weir_contract_limiter(server->contract), (weir_limit_id)limit));
+    if (edition->limits[limit].enforce != WEIR_ENFORCE_ALWAYS) {
+        text_literal(out, ",\"shadow\":{");
+        write_outcomes(out, total.watched);
+        text_literal(out, "}");
+    }
     text_literal(out, "}");
 }
 
 /* The limit's own object with one member more. */
-static void write_limit(struct text *out, const struct server *server, weir_limit_id limit)
+static void write_limit(struct text *out, const struct server *server, const struct edition *edition,
+                        size_t limit)
 {
-    struct slice json = slice_of(weir_contract_limit(server->contract, limit)->json);
+    struct slice json = slice_of(edition->limits[limit].json);
     text_slice_add(out, (struct slice){ json.at, json.len - 1 });
     text_string(out, json.len > 2 ? ",\"counters\":" : "\"counters\":");
-    write_counters(out, server, limit);
+    write_counters(out, server, edition, limit);
     text_literal(out, "}");
+}
+
+static void write_all(struct text *out, const struct server *server, const struct edition *edition)
+{
+    text_literal(out, "{\"version\":");
+    text_json(out, slice_of(edition->version));
+    text_literal(out, ",\"limits\":[");
+    for (size_t i = 0; i < edition->limit_count; i++) {
+        if (i > 0)
+            text_literal(out, ",");
+        write_limit(out, server, edition, i);
+    }
+    text_literal(out, "]}\n");
+}
+
+static size_t size_of(const struct edition *edition)
+{
+    size_t size = ROW_MAX;
+    for (size_t i = 0; i < edition->limit_count; i++)
+        size += strlen(edition->limits[i].json) + ROW_MAX;
+    return size;
 }
 
 void handle_limits(struct request *request)
 {
-    const struct server *server = request->turn->conn->worker->server;
-    size_t count = weir_contract_limit_count(server->contract);
-    size_t size = ROW_MAX;
-    for (size_t i = 0; i < count; i++)
-        size += strlen(weir_contract_limit(server->contract, (weir_limit_id)i)->json) + ROW_MAX;
-    char *space = malloc(size);
-    if (space == NULL) {
-        turn_error(request->turn, 503, "out of memory", SLICE(""), SLICE(""));
-        return;
-    }
-    struct text out = text_of(space, size);
-    text_literal(&out, "{\"version\":");
-    text_json(&out, slice_of(weir_contract_version(server->contract)));
-    text_literal(&out, ",\"limits\":[");
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            text_literal(&out, ",");
-        write_limit(&out, server, (weir_limit_id)i);
-    }
-    text_literal(&out, "]}\n");
-    turn_body(request->turn, 200, ANSWER_TYPE_JSON, text_slice(&out));
-    free(space);
+    struct worker *worker = request->turn->conn->worker;
+    const struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    const struct edition *edition;
+    do { /* ids of limits are read by: a reload in between makes it start over */
+        edition = edition_in_force(worker);
+        size_t size = size_of(edition);
+        char *space = malloc(size);
+        if (space == NULL) {
+            turn_error(request->turn, 503, "out of memory", SLICE(""), SLICE(""));
+            return;
+        }
+        struct text out = text_of(space, size);
+        write_all(&out, worker->server, edition);
+        if (weir_set_current(limiter) == edition->set)
+            turn_body(request->turn, 200, ANSWER_TYPE_JSON, text_slice(&out));
+        free(space);
+    } while (!request->turn->is_done && !request->turn->conn->is_gone);
 }

@@ -120,10 +120,8 @@ static void write_bytes(struct conn *conn, const char *at, size_t len)
 }
 
 static const enum answer_door answer_doors[DOOR_COUNT] = {
-    [DOOR_CHECK] = ANSWER_CHECK,
-    [DOOR_AUTH] = ANSWER_AUTH,
-    [DOOR_AUTH_NGINX] = ANSWER_AUTH_NGINX,
-    [DOOR_AUTH_ACCEL] = ANSWER_AUTH_ACCEL,
+    [DOOR_CHECK] = ANSWER_CHECK,           [DOOR_RESERVE] = ANSWER_CHECK,         [DOOR_AUTH] = ANSWER_AUTH,
+    [DOOR_AUTH_NGINX] = ANSWER_AUTH_NGINX, [DOOR_AUTH_ACCEL] = ANSWER_AUTH_ACCEL,
 };
 
 /* Why a request could not be decided after its body was found good: our fault or the contract's. */
@@ -146,8 +144,9 @@ static void write_decision(struct turn *turn, struct text *out)
     }
     struct answer_manner manner = manner_of(turn);
     enum answer_door door = answer_doors[turn->door];
-    answer_decision(out, turn->conn->worker->server->settings->headers, &manner, door, turn->is_always_200,
-                    &ask->answer, NULL, ask->now);
+    const struct answer_reservation reservation = { ask->ticket, ask->hold };
+    answer_decision(out, turn->conn->worker->edition->headers, &manner, door, turn->is_always_200, &ask->answer,
+                    &reservation, ask->now);
     count_reply(turn, turn->is_always_200 ? 200 : answer_status(&ask->answer, door));
 }
 
@@ -319,6 +318,11 @@ static void collect_batch(struct turn *turn)
     turn->is_done = turn->asks_left == 0;
 }
 
+static void count_answer(struct worker *worker, const struct weir_answer *answer)
+{
+    counters_decision(&worker->counters, edition_of(worker, answer)->rows, answer);
+}
+
 static void on_decided(struct ask *ask)
 {
     struct turn *turn = ask->owner;
@@ -326,7 +330,7 @@ static void on_decided(struct ask *ask)
     struct worker *worker = conn->worker;
     conn->asks_pending--;
     if (ask->result == 0 && !ask->request.is_peek)
-        counters_decision(&worker->counters, &ask->answer);
+        count_answer(worker, &ask->answer);
     if (conn->is_active)
         worker->decided++;
     else
@@ -337,6 +341,12 @@ static void on_decided(struct ask *ask)
         turn->is_done = true;
     if (!conn->is_active)
         worker_mark(worker, conn);
+}
+
+void turn_busy(struct turn *turn)
+{
+    turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
+               SLICE("Retry-After: 1\r\n"));
 }
 
 bool turn_reserve(struct turn *turn, size_t count, bool is_batch)
@@ -367,17 +377,36 @@ static struct ask *new_ask(struct turn *turn)
     return ask;
 }
 
-void turn_ask(struct turn *turn, const struct weir_request *request)
+static void start(struct turn *turn, struct ask *ask, const struct weir_request *request)
 {
     struct conn *conn = turn->conn;
-    struct ask *ask = new_ask(turn);
-    if (ask == NULL)
-        return;
     ask->request = *request;
     ask->started_at = conn->worker->now;
     ask->done = on_decided;
     conn->asks_pending++;
     ask_start(conn->worker->decider, ask);
+}
+
+void turn_ask(struct turn *turn, const struct weir_request *request)
+{
+    struct ask *ask = new_ask(turn);
+    if (ask != NULL)
+        start(turn, ask, request);
+}
+
+void turn_ask_reserve(struct turn *turn, const struct weir_request *request, weir_ns hold)
+{
+    struct ask *ask = new_ask(turn);
+    if (ask == NULL)
+        return;
+    ask->ticket = malloc(sizeof *ask->ticket);
+    if (ask->ticket == NULL) {
+        conn_break(turn->conn);
+        return;
+    }
+    ask->ticket->len = 0;
+    ask->hold = hold;
+    start(turn, ask, request);
 }
 
 int turn_fault(struct turn *turn)
@@ -405,5 +434,5 @@ void turn_refuse(struct turn *turn)
     ask->state = ASK_DONE;
     ask->result = 0;
     turn->is_done = true;
-    counters_decision(&turn->conn->worker->counters, &ask->answer);
+    count_answer(turn->conn->worker, &ask->answer);
 }

@@ -16,46 +16,95 @@
 #define TEXT_BASE ((size_t)64 << 10)
 #define TEXT_PER_LIMIT ((size_t)512)
 
-static uint64_t sum_decisions(const struct server *server, size_t row, enum weir_outcome outcome)
+/* What a scrape reads: every worker's counters by the rows of one edition. */
+struct scrape {
+    struct server *server;
+    const struct edition *edition;
+};
+
+/* The limit's name; the one behind the last stands for requests that none bound. */
+static struct slice name_of(const struct scrape *scrape, size_t limit)
+{
+    return limit < scrape->edition->limit_count ? slice_of(scrape->edition->limits[limit].name) : SLICE("");
+}
+
+/* One worker's row of the limit; NULL: it is not counted. */
+static const struct counter_row *row_of(const struct scrape *scrape, unsigned worker, size_t limit)
+{
+    const uint32_t *rows = scrape->edition->rows;
+    return rows == NULL ? NULL : counters_row(&scrape->server->workers[worker].counters, rows[limit]);
+}
+
+static uint64_t sum_decisions(const struct scrape *scrape, size_t limit, enum weir_outcome outcome)
 {
     uint64_t total = 0;
-    for (unsigned i = 0; i < server->worker_count; i++)
-        total += counter_read(&server->workers[i].counters.decisions[row * WEIR_OUTCOME_COUNT + outcome]);
+    for (unsigned i = 0; i < scrape->server->worker_count; i++) {
+        const struct counters *counters = &scrape->server->workers[i].counters;
+        bool is_none = limit == scrape->edition->limit_count;
+        const struct counter_row *row = is_none ? NULL : row_of(scrape, i, limit);
+        if (is_none)
+            total += counter_read(&counters->none[outcome]);
+        else if (row != NULL)
+            total += counter_read(&row->decisions[outcome]);
+    }
     return total;
 }
 
-/* The limit's name; the row behind the last limit is of requests that met none. */
-static struct slice row_name(const struct server *server, size_t row)
+static uint64_t sum_watched(const struct scrape *scrape, size_t limit, enum weir_outcome outcome)
 {
-    if (row == weir_contract_limit_count(server->contract))
-        return SLICE("");
-    return slice_of(weir_contract_limit(server->contract, (weir_limit_id)row)->name);
+    uint64_t total = 0;
+    for (unsigned i = 0; i < scrape->server->worker_count; i++) {
+        const struct counter_row *row = row_of(scrape, i, limit);
+        total += row == NULL ? 0 : counter_read(&row->watched[outcome]);
+    }
+    return total;
 }
 
-static void write_decisions(struct text *out, const struct server *server)
+static uint64_t sum_undecided(const struct scrape *scrape, size_t limit, enum weir_policy policy,
+                              enum weir_reason reason)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < scrape->server->worker_count; i++) {
+        const struct counter_row *row = row_of(scrape, i, limit);
+        total += row == NULL ? 0 : counter_read(&row->undecided[policy][reason]);
+    }
+    return total;
+}
+
+static void write_outcome(struct text *out, const char *name, struct slice limit, enum weir_outcome outcome,
+                          uint64_t value)
+{
+    struct prometheus_label labels[] = { { "limit", limit },
+                                         { "decision", slice_of(weir_outcome_name(outcome)) } };
+    prometheus_u64(out, name, "", labels, 2, value);
+}
+
+static void write_decisions(struct text *out, const struct scrape *scrape)
 {
     const char *name = "weir_decisions_total";
-    size_t limit_count = weir_contract_limit_count(server->contract);
+    size_t count = scrape->edition->limit_count;
     prometheus_family(out, name, PROMETHEUS_COUNTER, "Decisions by limit and outcome; no limit: met none.");
-    for (size_t row = 0; row <= limit_count; row++) {
+    for (size_t limit = 0; limit <= count; limit++) {
         for (enum weir_outcome outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++) {
-            uint64_t value = sum_decisions(server, row, outcome);
-            bool is_common = row < limit_count && (outcome == WEIR_ALLOW || outcome == WEIR_DENY);
-            if (value == 0 && !is_common)
-                continue;
-            struct prometheus_label labels[] = { { "limit", row_name(server, row) },
-                                                 { "decision", slice_of(weir_outcome_name(outcome)) } };
-            prometheus_u64(out, name, "", labels, 2, value);
+            uint64_t value = sum_decisions(scrape, limit, outcome);
+            bool is_common = limit < count && (outcome == WEIR_ALLOW || outcome == WEIR_DENY);
+            if (value != 0 || is_common)
+                write_outcome(out, name, name_of(scrape, limit), outcome, value);
         }
     }
 }
 
-static uint64_t sum_undecided(const struct server *server, size_t index)
+static void write_watched(struct text *out, const struct scrape *scrape)
 {
-    uint64_t total = 0;
-    for (unsigned i = 0; i < server->worker_count; i++)
-        total += counter_read(&server->workers[i].counters.undecided[index]);
-    return total;
+    const char *name = "weir_shadow_total";
+    prometheus_family(out, name, PROMETHEUS_COUNTER, "What limits that do not enforce would have decided.");
+    for (size_t limit = 0; limit < scrape->edition->limit_count; limit++) {
+        for (enum weir_outcome outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++) {
+            uint64_t value = sum_watched(scrape, limit, outcome);
+            if (value != 0)
+                write_outcome(out, name, name_of(scrape, limit), outcome, value);
+        }
+    }
 }
 
 static struct slice word(const char *name)
@@ -63,20 +112,20 @@ static struct slice word(const char *name)
     return name == NULL ? SLICE("none") : slice_of(name);
 }
 
-static void write_undecided(struct text *out, const struct server *server)
+static void write_undecided(struct text *out, const struct scrape *scrape)
 {
     const char *name = "weir_undecided_total";
     size_t per_limit = (size_t)WEIR_POLICY_COUNT * WEIR_REASON_COUNT;
-    size_t count = weir_contract_limit_count(server->contract) * per_limit;
+    size_t count = scrape->edition->limit_count * per_limit;
     prometheus_family(out, name, PROMETHEUS_COUNTER,
                       "Requests that a policy answered, because no decision could.");
     for (size_t i = 0; i < count; i++) {
-        uint64_t value = sum_undecided(server, i);
-        if (value == 0)
-            continue;
         enum weir_policy policy = (enum weir_policy)(i % per_limit / WEIR_REASON_COUNT);
         enum weir_reason reason = (enum weir_reason)(i % WEIR_REASON_COUNT);
-        struct prometheus_label labels[] = { { "limit", row_name(server, i / per_limit) },
+        uint64_t value = sum_undecided(scrape, i / per_limit, policy, reason);
+        if (value == 0)
+            continue;
+        struct prometheus_label labels[] = { { "limit", name_of(scrape, i / per_limit) },
                                              { "policy", word(weir_policy_name(policy)) },
                                              { "reason", word(weir_reason_name(reason)) } };
         prometheus_u64(out, name, "", labels, 3, value);
@@ -117,21 +166,21 @@ static void write_cells(struct text *out, const struct weir_stats *stats)
     }
 }
 
-static void write_table(struct text *out, struct server *server)
+static void write_table(struct text *out, const struct scrape *scrape)
 {
-    struct weir_stats stats = read_stats(server);
+    struct weir_stats stats = read_stats(scrape->server);
     write_cells(out, &stats);
     prometheus_family(out, "weir_reclaims_total", PROMETHEUS_COUNTER,
                       "Cells of dead keys given to other keys.");
     prometheus_u64(out, "weir_reclaims_total", "", NULL, 0, stats.reclaims);
 
+    const struct weir *limiter = weir_contract_limiter(scrape->server->contract);
     prometheus_family(out, "weir_overflow_total", PROMETHEUS_COUNTER,
                       "Decisions made on the cell that a limit's keys share when the table is full.");
-    size_t count = weir_contract_limit_count(server->contract);
-    for (size_t i = 0; i < count; i++) {
-        struct prometheus_label label = { "limit", row_name(server, i) };
+    for (size_t i = 0; i < scrape->edition->limit_count; i++) {
+        struct prometheus_label label = { "limit", name_of(scrape, i) };
         prometheus_u64(out, "weir_overflow_total", "", &label, 1,
-                       weir_limit_overflows(weir_contract_limiter(server->contract), (weir_limit_id)i));
+                       weir_limit_overflows(limiter, (weir_limit_id)i));
     }
 }
 
@@ -171,34 +220,65 @@ static void write_times(struct text *out, const struct server *server)
     prometheus_histogram(out, "weir_decision_seconds", counters_time_bounds, counts, COUNTERS_TIMES, sum_ns);
 }
 
-static void write_all(struct text *out, struct server *server)
+static void write_contract(struct text *out, const struct scrape *scrape)
 {
+    const struct reload *reload = &scrape->server->reload;
+    struct prometheus_label version = { "version", slice_of(scrape->edition->version) };
+    struct prometheus_label good = { "result", SLICE("ok") }, bad = { "result", SLICE("failed") };
     prometheus_family(out, "weir_contract_info", PROMETHEUS_GAUGE, "The contract in force.");
-    struct prometheus_label version = { "version", slice_of(weir_contract_version(server->contract)) };
     prometheus_u64(out, "weir_contract_info", "", &version, 1, 1);
-    write_decisions(out, server);
-    write_undecided(out, server);
-    write_table(out, server);
-    write_requests(out, server);
-    write_times(out, server);
+    prometheus_family(out, "weir_reload_total", PROMETHEUS_COUNTER,
+                      "Reloads that put a contract in force, and that left the old one.");
+    prometheus_u64(out, "weir_reload_total", "", &good, 1, counter_read(&reload->succeeded));
+    prometheus_u64(out, "weir_reload_total", "", &bad, 1, counter_read(&reload->failed));
+}
+
+static void write_dropped(struct text *out, const struct server *server)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        total += counter_read(&server->workers[i].counters.dropped);
+    prometheus_family(out, "weir_debt_lost_total", PROMETHEUS_COUNTER,
+                      "Tokens of settlements that fitted under no debt and were charged to nobody.");
+    prometheus_u64(out, "weir_debt_lost_total", "", NULL, 0, total);
+}
+
+static void write_all(struct text *out, const struct scrape *scrape)
+{
+    write_contract(out, scrape);
+    write_decisions(out, scrape);
+    write_watched(out, scrape);
+    write_undecided(out, scrape);
+    write_dropped(out, scrape->server);
+    write_table(out, scrape);
+    write_requests(out, scrape->server);
+    write_times(out, scrape->server);
+}
+
+/* Ids of limits are read by: a reload in between makes it start over. */
+static bool is_current(const struct scrape *scrape)
+{
+    return weir_set_current(weir_contract_limiter(scrape->server->contract)) == scrape->edition->set;
 }
 
 void handle_metrics(struct request *request)
 {
-    struct server *server = request->turn->conn->worker->server;
-    size_t size = TEXT_BASE + weir_contract_limit_count(server->contract) * TEXT_PER_LIMIT;
-    for (;; size *= 2) {
+    struct worker *worker = request->turn->conn->worker;
+    size_t size = TEXT_BASE + edition_in_force(worker)->limit_count * TEXT_PER_LIMIT;
+    for (bool is_done = false; !is_done;) {
+        struct scrape scrape = { worker->server, edition_in_force(worker) };
         char *space = malloc(size);
         if (space == NULL) {
             turn_error(request->turn, 503, "out of memory", SLICE(""), SLICE(""));
             return;
         }
         struct text out = text_of(space, size);
-        write_all(&out, server);
-        if (!out.is_cut)
+        write_all(&out, &scrape);
+        is_done = !out.is_cut && is_current(&scrape);
+        if (is_done)
             turn_body(request->turn, 200, PROMETHEUS_TYPE, text_slice(&out));
+        else if (out.is_cut)
+            size *= 2;
         free(space);
-        if (!out.is_cut)
-            return;
     }
 }

@@ -33,6 +33,12 @@ static const struct route routes[] = {
     { PATH("/v1/auth-accel"), true,  METHOD_ANY,  false, ROLE_NONE,  DOOR_AUTH_ACCEL, handle_auth },
     { PATH("/v1/auth"),       true,  METHOD_ANY,  false, ROLE_NONE,  DOOR_AUTH,       handle_auth },
     { PATH("/v1/check"),      false, METHOD_POST, true,  ROLE_CHECK, DOOR_CHECK,      handle_check },
+    { PATH("/v1/reserve"),    false, METHOD_POST, true,  ROLE_CHECK, DOOR_RESERVE,    handle_reserve },
+    { PATH("/v1/settle"),     false, METHOD_POST, true,  ROLE_CHECK, DOOR_SETTLE,     handle_settle },
+    { PATH("/v1/cancel"),     false, METHOD_POST, true,  ROLE_CHECK, DOOR_CANCEL,     handle_cancel },
+    { PATH("/v1/refund"),     false, METHOD_POST, true,  ROLE_CHECK, DOOR_REFUND,     handle_refund },
+    { PATH("/v1/reset"),      false, METHOD_POST, true,  ROLE_ADMIN, DOOR_RESET,      handle_reset },
+    { PATH("/v1/reload"),     false, METHOD_POST, false, ROLE_ADMIN, DOOR_RELOAD,     handle_reload },
     { PATH("/v1/limits"),     false, METHOD_GET,  false, ROLE_CHECK, DOOR_LIMITS,     handle_limits },
     { PATH("/healthz"),       false, METHOD_GET,  false, ROLE_NONE,  DOOR_HEALTHZ,    handle_healthz },
     { PATH("/readyz"),        false, METHOD_GET,  false, ROLE_NONE,  DOOR_READYZ,     handle_readyz },
@@ -112,13 +118,14 @@ static void check_role(const struct conn *conn, const struct http1_head *head, s
     enum role role = tokens == NULL ? ROLE_NONE : tokens_role(tokens, secret);
     if (role >= needs)
         return;
-    if (role == ROLE_NONE)
+    bool is_believed = conn->role != ROLE_NONE && secret.len == 0; /* for less than this call */
+    if (role == ROLE_NONE && !is_believed)
         fault(plan, 401,
               secret.len == 0 ? "this call needs a token: send `Authorization: Bearer SECRET`"
                               : "this token is not known here",
               SLICE("WWW-Authenticate: Bearer\r\n"));
     else
-        fault(plan, 403, "this call needs an admin token", SLICE(""));
+        fault(plan, 403, "this call needs an admin token, or the admin socket", SLICE(""));
 }
 
 void route_plan(const struct conn *conn, const struct http1_head *head, struct plan *out)
@@ -136,6 +143,12 @@ void route_plan(const struct conn *conn, const struct http1_head *head, struct p
         fault(out, 405, "this path does not serve this method", allow_line(route));
     else
         check_role(conn, head, out);
+}
+
+bool wants_200(const struct request *request)
+{
+    struct slice value;
+    return http1_query(request->head->query, SLICE("status"), &value) && slice_equals(value, SLICE("200"));
 }
 
 void route_handle(const struct plan *plan, struct request *request)

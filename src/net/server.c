@@ -3,7 +3,7 @@
  * server.c - start-up in order, one wait, and the same order backwards.
  *
  * The main thread's loop accepts, takes signals and once a second tells calendar windows the wall time; workers do
- * the rest. SIGTERM or SIGINT stops accepting, lets every worker finish what it has, and says so; a second signal
+ * the rest. SIGHUP reads the contract again (reload.c). SIGTERM or SIGINT stops accepting, lets every worker finish what it has, and says so; a second signal
  * has its usual effect, for those who do not want to wait.
  */
 #include "net/server.h"
@@ -44,14 +44,19 @@ struct control {
 
 static struct weir_contract_options contract_options(struct server *server)
 {
-    struct weir_contract_options options = { .keys = server->options->keys };
+    struct weir_contract_options options = { .keys = server->options->keys, .lost_at = weir_now() };
 #ifdef WEIR_TEST_HOOKS
     const char *wall = getenv("WEIR_TEST_WALL"); /* Unix time in ns at stamp 0; time then comes from Weir-Now */
     if (wall != NULL) {
         server->is_virtual = true;
         options.has_wall_offset = true;
         options.wall_offset = strtoll(wall, NULL, 10);
+        options.lost_at = 0;
     }
+    const char *lost =
+        getenv("WEIR_TEST_LOST_AT"); /* the stamp at which whatever was counted before was lost */
+    if (lost != NULL)
+        options.lost_at = strtoull(lost, NULL, 10);
     const char *second = getenv("WEIR_TEST_SECOND_MS"); /* time-outs hurry */
     if (second != NULL)
         server->second_ms = strtoull(second, NULL, 10);
@@ -110,11 +115,24 @@ static unsigned core_count(void)
     return count > SERVER_WORKERS_MAX ? SERVER_WORKERS_MAX : count;
 }
 
+/* The first edition, with rows of counters for every worker. */
+static bool make_edition(struct server *server)
+{
+    if (uv_mutex_init(&server->stats_lock) != 0 || uv_mutex_init(&server->edition_lock) != 0
+        || reload_init(&server->reload, server) != 0)
+        return false;
+    server->edition = edition_new();
+    if (server->edition != NULL)
+        edition_fill(server->edition, server, NULL);
+    return server->edition != NULL && server->edition->rows != NULL;
+}
+
 /* Workers inherit a mask without our signals, so the main thread gets them. */
 static int start_workers(struct server *server)
 {
     sigset_t signals, before;
-    (void)sigemptyset(&signals); /* these four cannot fail with these arguments */
+    (void)sigemptyset(&signals); /* these five cannot fail with these arguments */
+    (void)sigaddset(&signals, SIGHUP);
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, &before);
@@ -139,7 +157,7 @@ static int make_server(struct server *server, const struct server_options *optio
     server->conns_max = connection_limit();
     server->worker_count = options->workers > 0 ? options->workers : core_count();
     server->workers = calloc(server->worker_count, sizeof *server->workers);
-    if (server->workers == NULL || uv_mutex_init(&server->stats_lock) != 0) {
+    if (server->workers == NULL || !make_edition(server)) {
         (void)fprintf(stderr, "weir: out of memory\n");
         return EXIT_UNABLE;
     }
@@ -150,8 +168,12 @@ static void free_server(struct server *server)
 {
     for (unsigned i = 0; server->workers != NULL && i < server->worker_count; i++)
         worker_free(&server->workers[i]);
-    if (server->workers != NULL)
+    if (server->edition != NULL) {
         uv_mutex_destroy(&server->stats_lock);
+        uv_mutex_destroy(&server->edition_lock);
+        reload_deinit(&server->reload);
+    }
+    edition_free(server->edition);
     free(server->workers);
     tokens_free(server->tokens);
     weir_contract_free(server->contract);
@@ -177,6 +199,9 @@ static void on_second(uv_timer_t *timer)
     const struct control *control = timer->data;
     if (control->server->is_virtual)
         return;
+    reload_second(&control->server->reload);
+    if (reload_is_working(&control->server->reload))
+        return; /* in a second then */
     struct weir *limiter = weir_contract_limiter(control->server->contract);
     weir_wall_offset_set(limiter, weir_wall_offset());
     weir_sweep(limiter, weir_now(), SWEEP_GROUPS);
@@ -196,6 +221,7 @@ static void on_signal(uv_signal_t *handle, int number)
     log_event(LOG_INFO, "draining", "signal=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
     __atomic_store_n(&control->server->is_draining, true, __ATOMIC_RELAXED);
     doors_stop(&control->doors);
+    reload_stop(&control->server->reload);
     close_handle(&control->terminate);
     close_handle(&control->interrupt);
     close_handle(&control->second);
@@ -216,6 +242,8 @@ static int start_control(struct control *control)
         result = uv_signal_start(&control->interrupt, on_signal, SIGINT);
     if (result == 0)
         result = uv_timer_start(&control->second, on_second, 1000, 1000);
+    if (result == 0)
+        result = reload_start(&control->server->reload, &control->loop);
     if (result != 0)
         (void)fprintf(stderr, "weir: cannot wait for signals: %s\n", uv_strerror(result));
     return result == 0 ? 0 : EXIT_UNABLE;

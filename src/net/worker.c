@@ -45,12 +45,17 @@ struct ask *worker_ask_new(struct worker *worker)
     if (ask != NULL) {
         ask->state = ASK_IDLE; /* the answer is kilobytes, and written before it is read */
         ask->next = NULL;
+        ask->ticket = NULL;
+        ask->tag = worker->tag;
+        worker->asks_held[ask->tag]++;
     }
     return ask;
 }
 
 void worker_ask_free(struct worker *worker, struct ask *ask)
 {
+    worker->asks_held[ask->tag]--;
+    free(ask->ticket);
     if (worker->spare_ask_count == WORKER_SPARE_MAX) {
         free(ask);
         return;
@@ -133,6 +138,51 @@ static void poke_dirty(struct worker *worker)
     }
 }
 
+/* ---- Letting go of what a reload replaced ----------------------------------------------------------------- */
+
+/*
+ * Between two batches nothing of the contract is held but answers. So it is seen here that the server's epoch has risen,
+ * and said that nothing of before is held once the asks that began before have been sent and forgotten. One epoch at a
+ * time: a tag has two values.
+ */
+static void keep_up(struct worker *worker)
+{
+    uint64_t epoch = __atomic_load_n(&worker->server->epoch, __ATOMIC_ACQUIRE);
+    if (worker->epoch_done == worker->epoch && worker->epoch != epoch) {
+        edition_catch_up(worker);
+        worker->epoch = epoch;
+        worker->tag ^= 1;
+    }
+    if (worker->epoch_done == worker->epoch || worker->asks_held[worker->tag ^ 1] > 0)
+        return;
+    if (worker->epoch >= worker->edition->epoch)
+        worker->old_edition = NULL;
+    __atomic_store_n(&worker->epoch_done, worker->epoch, __ATOMIC_RELEASE);
+    reload_wake(&worker->server->reload);
+}
+
+void worker_give_reload(struct worker *worker, struct reload_job *job)
+{
+    uv_mutex_lock(&worker->inbox_lock);
+    job->next = worker->reloads_done;
+    worker->reloads_done = job;
+    uv_mutex_unlock(&worker->inbox_lock);
+    worker_wake(worker);
+}
+
+static void open_reloads(struct worker *worker)
+{
+    uv_mutex_lock(&worker->inbox_lock);
+    struct reload_job *job = worker->reloads_done;
+    worker->reloads_done = NULL;
+    uv_mutex_unlock(&worker->inbox_lock);
+    while (job != NULL) {
+        struct reload_job *next = job->next;
+        reload_answer(job);
+        job = next;
+    }
+}
+
 static void close_handle(void *handle)
 {
     uv_close(handle, NULL);
@@ -200,6 +250,7 @@ static void on_wake(uv_async_t *async)
 {
     struct worker *worker = async->data;
     open_inbox(worker);
+    open_reloads(worker);
     if (__atomic_load_n(&worker->server->is_draining, __ATOMIC_RELAXED))
         drain(worker);
 }
@@ -208,6 +259,8 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct worker *worker = prepare->data;
     poke_dirty(worker);
+    if (!worker->is_closing)
+        keep_up(worker);
     close_when_drained(worker);
     worker->has_now = false;
 }
@@ -320,10 +373,9 @@ static int make_loop(struct worker *worker)
 
 int worker_start(struct worker *worker, struct server *server)
 {
-    *worker = (struct worker){ .server = server };
-    int result = counters_init(&worker->counters, weir_contract_limit_count(server->contract));
-    if (result == 0)
-        result = uv_mutex_init(&worker->inbox_lock);
+    worker->server = server; /* its counters are there already */
+    worker->edition = server->edition;
+    int result = uv_mutex_init(&worker->inbox_lock);
     if (result == 0 && !make_memory(worker))
         result = WEIR_ERR_MEMORY;
     if (result == 0) {

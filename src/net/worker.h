@@ -5,10 +5,12 @@
  * Idea: a connection lives and dies on one worker, so nothing about it is shared. Workers share the contract (whose
  * limiter is lock-free), and get connections through a small locked list and a wake-up.
  *
- * Words      worker->inbox: under inbox_lock. worker->load: the acceptor adds, the worker subtracts.
- *            server->is_draining: the main thread sets it once.
+ * Words      worker->inbox, reloads_done: under inbox_lock. worker->load: the acceptor adds, the worker subtracts.
+ *            server->is_draining: the main thread sets it once. server->epoch: the main thread raises it.
+ *            worker->epoch_done: the worker stores, the main thread reads.
  * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up that
- *            follows carries it.
+ *            follows carries it. epoch and epoch_done are release and acquire: what a worker did before it said that it
+ *            is done has happened before the main thread frees what it did it with.
  * Progress   the lock is held for a few instructions, at accept only.
  * Reuse      a connection's memory is the worker's from the inbox to its end.
  */
@@ -17,8 +19,10 @@
 
 #include "net/conn.h"
 #include "net/counters.h"
+#include "net/edition.h"
+#include "net/reload.h"
 #include "net/server.h"
-#include "wire/check.h"
+#include "wire/call.h"
 
 /* Bytes of one read: 64 KiB hold hundreds of pipelined requests. */
 #define WORKER_INPUT ((size_t)64 << 10)
@@ -44,11 +48,15 @@
 /* Turns of the loop that a drain begins with, before a silent connection counts as idle. */
 #define DRAIN_ROUNDS 3
 
-/* The whole server. */
+/* The whole server. `edition` is under edition_lock; see edition.h. */
 struct server {
     const struct server_options *options;
     struct weir_contract *contract;
-    const struct weir_contract_server *settings;
+    const struct weir_contract_server *settings; /* of the start: a reload does not read it again */
+    struct reload reload;
+    uv_mutex_t edition_lock;
+    struct edition *edition;
+    uint64_t epoch;        /* rises when a reload wants every worker to let go of what it held before */
     struct tokens *tokens; /* NULL: none */
     bool is_virtual;       /* test builds: time comes from Weir-Now */
     bool is_draining;
@@ -78,7 +86,13 @@ struct worker {
     struct conn *conns;
     struct conn *dirty;
     struct decider *decider;
-    uint64_t second; /* since the start */
+    const struct edition *edition, *old_edition;
+    uint64_t epoch;                  /* of the server, as seen between two batches */
+    uint64_t epoch_done;             /* nothing of before that is held any more */
+    unsigned char tag;               /* 0 or 1, of asks that begin now: it turns with the epoch */
+    uint32_t asks_held[2];           /* by tag: begun, and not yet sent and forgotten */
+    struct reload_job *reloads_done; /* under inbox_lock */
+    uint64_t second;                 /* since the start */
     uint64_t drain_until;
     unsigned drain_rounds;
     bool is_draining, is_closing;
@@ -120,6 +134,9 @@ void worker_free(struct worker *worker);
 
 /* The clock reading of this turn of the loop. */
 weir_ns worker_now(struct worker *worker);
+
+/* A request to reload that waits on this worker is answered; takes the job. Any thread. */
+void worker_give_reload(struct worker *worker, struct reload_job *job);
 
 /* The connection has something to write: look at it in this turn of the loop. */
 void worker_mark(struct worker *worker, struct conn *conn);

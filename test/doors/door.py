@@ -151,7 +151,7 @@ class Connection:
         reply = Reply(head.decode('latin-1'))
         if reply.status == 100:
             return reply
-        length = 0 if head_only else int(reply.fields['content-length'])
+        length = 0 if head_only else int(reply.fields['content-length'] if reply.status != 204 else 0)
         while len(self.buffer) < length:
             assert self._more(), 'cut in the middle of a body'
         reply.body, self.buffer = self.buffer[:length], self.buffer[length:]

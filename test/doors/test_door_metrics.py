@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from door import BUCKET, Server
+from door import BUCKET, Server, wait_for
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? '
                     r'([0-9.e+-]+|\+Inf|NaN)$')
@@ -68,6 +68,8 @@ class Metrics(unittest.TestCase):
         with Server() as server:
             for _ in range(10):
                 server.check()
+            # A worker counts the time after its reply has left.
+            wait_for(lambda: server.metric('weir_decision_seconds_count') == 10)
             samples, types = parse(server.ask('GET', '/metrics').text)
             self.assertEqual(types['weir_decision_seconds'], 'histogram')
             buckets = [(labels, value) for (name, labels), value in samples.items()

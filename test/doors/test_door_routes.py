@@ -233,8 +233,8 @@ class Others(unittest.TestCase):
             self.assertRegex(body['version'], '^[0-9a-f]{16}$')
             limit, = body['limits']
             self.assertEqual((limit['name'], limit['burst']), ('tenant-requests', 20))
-            self.assertEqual(limit['counters'], {'allow': 1, 'deny': 1, 'never': 1, 'unmetered': 0, 'refused': 0,
-                                                 'overflow': 0})
+            self.assertEqual(limit['counters'], {'allow': 1, 'deny': 1, 'never': 1, 'duplicate': 0,
+                                                 'unmetered': 0, 'refused': 0, 'overflow': 0})
 
     def test_health(self):
         with Server() as server:
@@ -244,13 +244,14 @@ class Others(unittest.TestCase):
     def test_unknown_paths(self):
         with Server() as server:
             for path in ['/', '/v1', '/v1/', '/v1/checks', '/v1/check/', '/v1/authority', '//v1/check', '/V1/check',
-                         '/v1/reserve', '/v1/reload', '/healthz/x']:
+                         '/v1/reserves', '/v1/reload/', '/v1/settle/x', '/healthz/x']:
                 reply = server.ask('GET', path)
                 self.assertEqual((reply.status, reply.json['status']), (404, 404), path)
 
     def test_wrong_methods_name_the_right_ones(self):
         with Server() as server:
             for method, path, allow in [('GET', '/v1/check', 'POST'), ('PUT', '/v1/check', 'POST'),
+                                        ('GET', '/v1/reserve', 'POST'), ('GET', '/v1/reload', 'POST'),
                                         ('POST', '/v1/limits', 'GET, HEAD'), ('DELETE', '/metrics', 'GET, HEAD'),
                                         ('POST', '/healthz', 'GET, HEAD')]:
                 reply = server.ask(method, path)

@@ -6,9 +6,20 @@
 
 #define LIMITS 3
 
-static uint64_t decisions(const struct counters *counters, size_t row, enum weir_outcome outcome)
+/* Where the three limits are counted: rows of two blocks, in no order. */
+static const uint32_t places[LIMITS] = { 70, 3, 0 };
+
+static void claim_all(struct counters *counters)
 {
-    return counter_read(&counters->decisions[row * WEIR_OUTCOME_COUNT + outcome]);
+    memset(counters, 0, sizeof *counters);
+    for (size_t i = 0; i < LIMITS; i++)
+        assert_true(counters_claim(counters, places[i]));
+}
+
+static uint64_t decisions(const struct counters *counters, size_t limit, enum weir_outcome outcome)
+{
+    return limit == LIMITS ? counter_read(&counters->none[outcome])
+                           : counter_read(&counters_row(counters, places[limit])->decisions[outcome]);
 }
 
 static struct weir_decision said(weir_limit_id limit, enum weir_outcome outcome)
@@ -53,13 +64,13 @@ static void each_answer_counts_where_it_should(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct row *row = &rows[i];
-        struct counters counters;
-        assert_int_equal(counters_init(&counters, LIMITS), 0);
+        static struct counters counters;
+        claim_all(&counters);
         struct weir_answer answer = { .decision = said(row->binding.limit, row->binding.outcome),
                                       .count = row->each_count };
         for (size_t j = 0; j < row->each_count; j++)
             answer.each[j] = said(row->each[j].limit, row->each[j].outcome);
-        counters_decision(&counters, &answer);
+        counters_decision(&counters, places, &answer);
         for (size_t limit = 0; limit <= LIMITS; limit++) {
             expect_row(decisions(&counters, limit, WEIR_ALLOW) == row->allow[limit], row->why);
             expect_row(decisions(&counters, limit, WEIR_DENY) == row->deny[limit], row->why);
@@ -71,19 +82,66 @@ static void each_answer_counts_where_it_should(void **state)
 static void undecided_answers_count_by_policy_and_reason(void **state)
 {
     (void)state;
-    struct counters counters;
-    assert_int_equal(counters_init(&counters, LIMITS), 0);
+    static struct counters counters;
+    claim_all(&counters);
     struct weir_decision refused = {
         .limit = 1, .outcome = WEIR_REFUSED, .policy = WEIR_POLICY_CLOSED, .reason = WEIR_REASON_FULL
     };
     struct weir_answer answer = { .decision = refused, .count = 1, .each = { refused } };
-    counters_decision(&counters, &answer);
+    counters_decision(&counters, places, &answer);
     uint64_t total = 0;
-    for (size_t i = 0; i < (size_t)LIMITS * WEIR_POLICY_COUNT * WEIR_REASON_COUNT; i++)
-        total += counters.undecided[i];
+    for (size_t i = 0; i < LIMITS; i++)
+        for (size_t policy = 0; policy < WEIR_POLICY_COUNT; policy++)
+            for (size_t reason = 0; reason < WEIR_REASON_COUNT; reason++)
+                total += counters_row(&counters, places[i])->undecided[policy][reason];
     assert_int_equal(total, 1);
-    size_t index = (1 * WEIR_POLICY_COUNT + WEIR_POLICY_CLOSED) * WEIR_REASON_COUNT + WEIR_REASON_FULL;
-    assert_int_equal(counters.undecided[index], 1);
+    assert_int_equal(counters_row(&counters, places[1])->undecided[WEIR_POLICY_CLOSED][WEIR_REASON_FULL], 1);
+    counters_deinit(&counters);
+}
+
+/* What only says what would have been counts apart, also where the request was refused by another. */
+static void watched_limits_count_apart(void **state)
+{
+    (void)state;
+    static struct counters counters;
+    claim_all(&counters);
+    struct weir_answer answer = { .decision = said(2, WEIR_DENY),
+                                  .count = 3,
+                                  .watched = 3,
+                                  .each = { said(0, WEIR_DENY), said(1, WEIR_ALLOW), said(2, WEIR_DENY) } };
+    counters_decision(&counters, places, &answer);
+    assert_int_equal(counters_row(&counters, places[0])->watched[WEIR_DENY], 1);
+    assert_int_equal(counters_row(&counters, places[1])->watched[WEIR_ALLOW], 1);
+    assert_int_equal(counters_row(&counters, places[2])->watched[WEIR_DENY], 0);
+    for (size_t limit = 0; limit <= LIMITS; limit++)
+        assert_int_equal(decisions(&counters, limit, WEIR_DENY), limit == 2);
+
+    answer = (struct weir_answer){ .decision = { .outcome = WEIR_ALLOW, .limit = WEIR_NO_LIMIT },
+                                   .count = 1,
+                                   .watched = 1,
+                                   .each = { said(0, WEIR_DENY) } };
+    counters_decision(&counters, places, &answer);
+    assert_int_equal(counters_row(&counters, places[0])->watched[WEIR_DENY], 2);
+    assert_int_equal(decisions(&counters, LIMITS, WEIR_ALLOW), 1); /* no limit bound it */
+    counters_deinit(&counters);
+}
+
+/* A row that another limit gets begins at zero; a limit without a row is not counted, and nothing breaks. */
+static void rows_are_given_at_zero(void **state)
+{
+    (void)state;
+    static struct counters counters;
+    claim_all(&counters);
+    struct weir_answer answer = { .decision = said(1, WEIR_ALLOW),
+                                  .count = 1,
+                                  .each = { said(1, WEIR_ALLOW) } };
+    counters_decision(&counters, places, &answer);
+    assert_true(counters_claim(&counters, places[1]));
+    assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 0);
+    assert_true(counters_claim(&counters, COUNTERS_ROWS - 1));
+    const uint32_t nowhere[LIMITS] = { COUNTERS_NO_ROW, COUNTERS_NO_ROW, COUNTERS_NO_ROW };
+    counters_decision(&counters, nowhere, &answer);
+    assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 0);
     counters_deinit(&counters);
 }
 
@@ -103,8 +161,8 @@ static void times_fall_into_the_bucket_of_their_mean(void **state)
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(times); i++) {
-        struct counters counters;
-        assert_int_equal(counters_init(&counters, LIMITS), 0);
+        static struct counters counters;
+        claim_all(&counters);
         counters_time(&counters, times[i].count, times[i].ns);
         expect_row(counters.times[times[i].bucket] == times[i].count, times[i].why);
         expect_row(counters.time_sum_ns == times[i].ns, times[i].why);
@@ -117,6 +175,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_counts_where_it_should),
         cmocka_unit_test(undecided_answers_count_by_policy_and_reason),
+        cmocka_unit_test(watched_limits_count_apart),
+        cmocka_unit_test(rows_are_given_at_zero),
         cmocka_unit_test(times_fall_into_the_bucket_of_their_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
