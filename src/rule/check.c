@@ -88,25 +88,6 @@ static void report_refused(struct load *load, const struct rule *rule, const str
     load->owner = (struct owner){ 0 };
 }
 
-/* Where limits go: into the new set, or into the limiter that has none yet. */
-struct target {
-    struct weir *limiter;
-    struct weir_change *change; /* NULL: the limiter */
-};
-
-static int add_limit(const struct target *target, const struct weir_limit *limit, weir_limit_id *id)
-{
-    return target->change != NULL ? weir_change_limit(target->change, limit, id)
-                                  : weir_limit_add(target->limiter, limit, id);
-}
-
-static int add_override(const struct target *target, weir_limit_id id, const struct override *override)
-{
-    return target->change != NULL
-               ? weir_change_override(target->change, id, override->key, override->key_len, &override->size)
-               : weir_override_add(target->limiter, id, override->key, override->key_len, &override->size);
-}
-
 /* The line of the earlier override of this key. */
 static unsigned line_of_twin(const struct override *first, const struct override *twin)
 {
@@ -116,13 +97,13 @@ static unsigned line_of_twin(const struct override *first, const struct override
     return first->node->place.line;
 }
 
-static int add_overrides(struct load *load, const struct target *target, weir_limit_id id,
+static int add_overrides(struct load *load, struct weir_change *change, weir_limit_id id,
                          const struct rule *rule)
 {
     load->owner = (struct owner){ .what = "an override of limit", .name = slice_of(rule->limit.name) };
     for (size_t i = 0; i < rule->overrides.count; i++) {
         const struct override *override = &rule->override_list[i];
-        int error = add_override(target, id, override);
+        int error = weir_change_override(change, id, override->key, override->key_len, &override->size);
         if (error == WEIR_ERR_MEMORY)
             return error;
         if (error == WEIR_ERR_OVERRIDE)
@@ -137,9 +118,8 @@ static int add_overrides(struct load *load, const struct target *target, weir_li
     return 0;
 }
 
-int contract_add_limits(struct load *load, struct weir *limiter, struct weir_change *change)
+int contract_add_limits(struct load *load, struct weir_change *change)
 {
-    const struct target target = { limiter, change };
     struct rules *rules = load->rules;
     find_twins(load);
     if (load->limits == NULL || rules->list == NULL)
@@ -148,19 +128,41 @@ int contract_add_limits(struct load *load, struct weir *limiter, struct weir_cha
     for (size_t i = 0; i < rules->limit_count; i++, node = node->next) {
         struct rule *rule = &rules->list[i];
         weir_limit_id id = WEIR_NO_LIMIT;
-        int error = rule->is_countable ? add_limit(&target, &rule->limit, &id) : 0;
+        int error = rule->is_countable ? weir_change_limit(change, &rule->limit, &id) : 0;
         if (error != 0 && error != WEIR_ERR_MEMORY
             && error != WEIR_ERR_DUPLICATE) { /* that is find_twins()'s */
             report_refused(load, rule, node, error);
             error = 0;
         }
         if (error == 0 && id != WEIR_NO_LIMIT)
-            error = add_overrides(load, &target, id, rule);
+            error = add_overrides(load, change, id, rule);
         if (error == WEIR_ERR_MEMORY)
             return error;
         rule->override_list = NULL; /* it lies in what is freed after loading */
     }
     return 0;
+}
+
+void contract_report_commit(struct load *load, int code)
+{
+    const struct rules *rules = load->rules;
+    const struct node *node = load->limits == NULL ? NULL : load->limits->first, *only = NULL;
+    const struct rule *rule = NULL;
+    size_t logs = 0;
+    for (size_t i = 0; node != NULL && i < rules->limit_count; i++, node = node->next)
+        if (rules->list[i].algorithm == WEIR_SLIDING_LOG && logs++ == 0) {
+            only = node;
+            rule = &rules->list[i];
+        }
+    if (code == WEIR_ERR_LOG_MEMORY && logs == 1)
+        report_refused(load, rule, only, code);
+    else
+        schema_error(load, "limits", load->limits,
+                     code == WEIR_ERR_LOG_MEMORY ? "raise memory: { log-stamps }"
+                                                 : "change fewer at once, or restart the program",
+                     "cannot be kept together: %s",
+                     code == WEIR_ERR_LOG_MEMORY ? "the log stamps are used up"
+                                                 : "there are too many different sizes, old ones included");
 }
 
 /* ---- Requests that meet no limit ------------------------------------------------------------------------------------ */

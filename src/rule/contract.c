@@ -72,6 +72,31 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
 
 /* ---- Loading --------------------------------------------------------------------------------------------------------- */
 
+/* Give the limiter its first limits, in force from the origin on. */
+static int add_limits(struct load *load, struct weir *limiter, weir_ns origin)
+{
+    struct weir_change *change;
+    int error = weir_change_new(&change, limiter);
+    if (error != 0)
+        return error;
+    error = contract_add_limits(load, change);
+    if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
+        error = WEIR_ERR_CONTRACT;
+    if (error != 0) {
+        weir_change_free(change);
+        return error;
+    }
+    error = weir_change_commit(change, origin, &load->rules->set, NULL);
+    if (error == 0) {
+        weir_quiesce(limiter, origin); /* nobody can know the empty set before */
+        return 0;
+    }
+    if (error == WEIR_ERR_MEMORY)
+        return error;
+    contract_report_commit(load, error);
+    return WEIR_ERR_CONTRACT;
+}
+
 static int build(struct load *load, struct weir_contract *contract, struct slice text,
                  const struct weir_contract_options *options)
 {
@@ -79,14 +104,11 @@ static int build(struct load *load, struct weir_contract *contract, struct slice
     if (error == 0)
         error = make_limiter(load, options, &contract->limiter);
     if (error == 0)
-        error = contract_add_limits(load, contract->limiter, NULL);
-    if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
-        error = WEIR_ERR_CONTRACT;
+        error = add_limits(load, contract->limiter, options->origin);
     if (error == 0)
         error = rules_finish(load);
     if (error != 0)
         return error;
-    load->rules->set = weir_set_current(contract->limiter);
     contract->memory = load->rules->memory;
     for (int headers = 0; headers < HEADERS_COUNT; headers++) {
         contract->servers[headers] = *load->server;

@@ -219,9 +219,10 @@ static inline bool rule_is_bucket(const struct rule *rule)
 /* schema_root.c: the whole document. */
 void schema_read_contract(struct load *load, const struct node *root);
 
-/* Findings that need the whole contract: limits that weir.h refuses, requests that meet no limit. check.c. Limits are
-   added to the change, or where it is NULL to the limiter. */
-int contract_add_limits(struct load *load, struct weir *limiter, struct weir_change *change);
+/* Findings that need the whole contract: limits that weir.h refuses, requests that meet no limit. check.c. */
+int contract_add_limits(struct load *load, struct weir_change *change);
+void contract_report_commit(struct load *load,
+                            int code); /* weir_change_commit() gave it: no single limit is to blame */
 void contract_warn(struct load *load);
 
 /* ---- json_out.c ---------------------------------------------------------------------------------------------- */

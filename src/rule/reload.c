@@ -197,20 +197,6 @@ static void tell(struct report *report)
 
 /* ---- Putting it in force ------------------------------------------------------------------------------------------- */
 
-/* The limiter refuses the whole: not one limit is to blame. */
-static void report_commit(struct load *load, int error)
-{
-    const struct place place = load->limits == NULL ? (struct place){ 0, 0, 0 } : load->limits->place;
-    if (error == WEIR_ERR_LIMITS)
-        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, place,
-                        "change fewer limits at once, or restart the program",
-                        "the limits in force and the new ones together have too many different sizes");
-    else if (error == WEIR_ERR_LOG_MEMORY)
-        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, place,
-                        "restart the program with more `memory: { log-stamps }`",
-                        "there are too few free log stamps for the new sliding logs");
-}
-
 static int commit(struct weir_contract *contract, struct load *load, struct weir_change *change, weir_ns now,
                   struct weir_reload *out)
 {
@@ -225,8 +211,10 @@ static int commit(struct weir_contract *contract, struct load *load, struct weir
     }
     int error = weir_change_commit(change, now, &next->set, kinds);
     if (error != 0) {
-        report_commit(load, error);
-        return error == WEIR_ERR_MEMORY ? error : WEIR_ERR_CONTRACT;
+        if (error == WEIR_ERR_MEMORY)
+            return error;
+        contract_report_commit(load, error);
+        return WEIR_ERR_CONTRACT;
     }
     contract->old = old;
     atomic_store_explicit(&contract->current, next, memory_order_release);
@@ -244,7 +232,7 @@ static int build(struct weir_contract *contract, struct load *load, struct slice
         return error;
     error = rules_read(load, text);
     if (error == 0)
-        error = contract_add_limits(load, contract->limiter, change);
+        error = contract_add_limits(load, change);
     if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
         error = WEIR_ERR_CONTRACT;
     if (error == 0) {

@@ -287,6 +287,8 @@ static void examples_load(void **state)
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct weir_contract *contract;
         struct weir_diagnostics *diagnostics;
+        if (strstr(found.gl_pathv[i], ".test.yaml") != NULL)
+            continue; /* a timeline for the contract beside it */
         int error = weir_contract_load(&contract, found.gl_pathv[i], NULL, &diagnostics);
         weir_diagnostics_print(diagnostics, stderr, false);
         assert_int_equal(error, 0);
