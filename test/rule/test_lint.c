@@ -91,7 +91,7 @@ static void fixed_windows_where_guessing_pays(void **state)
     "', which every client can write: it can spend another's budget, or take a new name " \
     "for a fresh one"
 #define GAP(what) \
-    "a request without '" what "' meets no limit at all: limit 'a' skips it (for instance an empty one)"
+    "a request without '" what "' meets no limit at all: limit 'a' skips it (for instance path=/x)"
 #define ALL "- {name: all, key: [], rate: 1000/s, burst: 1000}\n"
 
 static void keys_that_clients_write(void **state)
