@@ -21,12 +21,13 @@
 #include "base/clock.h"
 #include "retry.h"
 #include "set.h"
+#include "store/hot.h"
 
 /* How many keys a batch hashes and prefetches ahead: enough to overlap misses, few enough to stay in L1. */
 #define BATCH 32
 
-static void write_decision(const struct weir *weir, weir_limit_id limit, const struct shape *shape,
-                           const struct store_answer *answer, struct weir_decision *out)
+static inline void write_decision(const struct weir *weir, weir_limit_id limit, const struct shape *shape,
+                                  const struct store_answer *answer, struct weir_decision *out)
 {
     out->outcome = answer->outcome;
     out->policy = answer->policy;
@@ -60,8 +61,10 @@ static inline bool decide_one(const struct weir_set *set, const struct shape *sh
                    : store_take(set->weir->store, shape, hash, stamp, cost, out);
 }
 
-static int check_or_peek(struct weir *weir, weir_limit_id id, const void *key, size_t len, uint64_t cost,
-                         weir_ns now, bool is_peek, struct weir_decision *out)
+static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir, weir_limit_id id,
+                                                               const void *key, size_t len, uint64_t cost,
+                                                               weir_ns now, bool is_peek,
+                                                               struct weir_decision *out)
 {
     for (;;) {
         const struct weir_set *set = set_current(weir);
@@ -72,8 +75,10 @@ static int check_or_peek(struct weir *weir, weir_limit_id id, const void *key, s
             return WEIR_ERR_KEY;
         uint64_t hash = set_hash(limit, key, len);
         const struct shape *shape = set_shape(set, limit, hash);
+        weir_ns stamp = set_to_stamp(weir, now);
         struct store_answer answer;
-        if (__builtin_expect(!decide_one(set, shape, hash, cost, set_to_stamp(weir, now), is_peek, &answer), 0))
+        bool is_decided = !is_peek && shape != NULL && hot_take(weir->store, shape, hash, stamp, cost, &answer);
+        if (__builtin_expect(!is_decided, 0) && !decide_one(set, shape, hash, cost, stamp, is_peek, &answer))
             continue;
         write_decision(weir, id, shape, &answer, out);
         return 0;

@@ -26,31 +26,7 @@
  *           handle: anyone promotes or kills anyone's TENT (P23).
  * Reuse:    place.c.
  */
-#include "store/table.h"
-
-/* ---- Finding ---------------------------------------------------------------------------------------------- */
-
-/* The FINAL cell of the key in one group, and its content. */
-static inline struct cell *find_in(struct store *store, struct group *group, const struct key *key,
-                                   struct cell *seen)
-{
-    for (unsigned mask = group_match(group, key->tag); mask != 0; mask &= mask - 1) {
-        struct cell *cell = &group->cells[__builtin_ctz(mask)];
-        *seen = cell_load(cell, store->has_wide_load);
-        if (seen->tag == key->word && !cell_is_tent(*seen))
-            return cell;
-    }
-    return NULL;
-}
-
-/* NULL: not there, or something that needs look_at(): an insertion, a waiting key, a stranger of the same tag. */
-static inline struct cell *find(struct store *store, const struct key *key, struct cell *seen)
-{
-    struct cell *cell = find_in(store, &store->groups[group_first(store, key->hash)], key, seen);
-    if (__builtin_expect(cell != NULL, 1))
-        return cell;
-    return find_in(store, &store->groups[group_second(store, key->hash)], key, seen);
-}
+#include "store/hot.h"
 
 /* ---- A key that has its cell ---------------------------------------------------------------------------------- */
 
@@ -364,36 +340,6 @@ static void answer_without_charge(struct ask *ask)
     look_only(ask);
 }
 
-/* shape_report() of a bucket in line: the clock is computed once, and a refused single token divides nothing. */
-static inline void report_bucket(const weir_rate *rate, uint64_t word, weir_ns now, uint64_t cost, bool passes,
-                                 struct report *report)
-{
-    report->remaining = !passes && cost == 1 ? 0 : weir_rate_remaining(rate, word, now);
-    report->retry_at = passes ? now : weir_rate_retry_at(rate, word, now, cost);
-    report->reset_at = weir_rate_full_at(rate, word, now);
-}
-
-/*
- * A bucket that has its cell: shape_decide() and charge() in line, with the arithmetic of weir_bucket.h. False:
- * somebody has to look closer.
- */
-static inline __attribute__((always_inline)) bool take_bucket(const weir_rate *rate, struct cell *cell,
-                                                              struct cell seen, weir_ns now, uint64_t cost,
-                                                              struct store_answer *out)
-{
-    uint64_t word;
-    enum weir_outcome outcome = weir_rate_decide(rate, seen.state, now, cost, &word);
-    bool passes = outcome == WEIR_ALLOW;
-    if (passes && __builtin_expect(!cell_exchange(cell, seen, (struct cell){ seen.tag, word }), 0))
-        return false;
-    out->outcome = outcome;
-    out->policy = WEIR_POLICY_NONE;
-    out->reason = WEIR_REASON_NONE;
-    out->at = now;
-    report_bucket(rate, word, now, cost, passes, &out->report);
-    return true;
-}
-
 static __attribute__((noinline)) bool take_otherwise(struct store *store, const struct shape *shape,
                                                      uint64_t hash, weir_ns now, uint64_t cost,
                                                      struct store_answer *out)
@@ -406,28 +352,11 @@ static __attribute__((noinline)) bool take_otherwise(struct store *store, const 
     return !ask.is_old;
 }
 
-/*
- * Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. A cell
- * of an earlier shape is not found here, nor are refusals charged.
- */
+/* Most calls end in the first half. */
 bool store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
-    bool charges = cost - 1 < shape->capacity && now <= WEIR_HORIZON; /* cost 0 wraps to the largest */
-    if (__builtin_expect(charges && is_bucket(shape) && !shape->charges_refusals, 1)) {
-        struct key key = key_of(shape, hash);
-        struct cell seen, *cell = find(store, &key, &seen);
-        if (__builtin_expect(cell != NULL, 1)) {
-            const weir_rate *rate = &shape->rate;
-            weir_ns at = now > shape->since ? now : shape->since;
-            /* A copy that no exchange can be thought to change, and whose clock is one multiplication. */
-            const weir_rate exact = { rate->burst, rate->ticks, rate->per_b, 1, 0, 0 };
-            if (__builtin_expect(rate->b == 1, 1) ? take_bucket(&exact, cell, seen, at, cost, out)
-                                                  : take_bucket(rate, cell, seen, at, cost, out))
-                return true;
-        }
-    }
-    return take_otherwise(store, shape, hash, now, cost, out);
+    return hot_take(store, shape, hash, now, cost, out) || take_otherwise(store, shape, hash, now, cost, out);
 }
 
 bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
