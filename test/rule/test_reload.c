@@ -328,6 +328,112 @@ static void one_change_at_a_time(void **state)
     weir_contract_free(contract); /* also before it is quiesced */
 }
 
+/* ---- Memory ------------------------------------------------------------------------------------------------------------ */
+
+struct faulty {
+    size_t left; /* allocations that still succeed */
+    size_t live;
+};
+
+static void *faulty_allocate(void *context, size_t size, size_t alignment)
+{
+    struct faulty *faulty = context;
+    void *at = NULL;
+    if (faulty->left == 0
+        || posix_memalign(&at, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) != 0)
+        return NULL;
+    faulty->left--;
+    faulty->live++;
+    return memset(at, 0, size);
+}
+
+static void faulty_release(void *context, void *memory, size_t size)
+{
+    (void)size;
+    ((struct faulty *)context)->live--;
+    free(memory);
+}
+
+/* Whichever allocation of a reload fails: either nothing changed, or all of it. Nothing leaks, and one more makes it. */
+static void survives_each_failed_allocation(void **state)
+{
+    (void)state;
+    const char *before = "weir: 1\nlimits:\n - { name: a, key: [k], rate: 1/s, burst: 5 }\n"
+                         " - { name: l, key: [], algorithm: sliding-log, rate: 5/1m }\n";
+    const char *after =
+        "weir: 1\nlimits:\n - { name: a, key: [k], rate: 1/s, burst: 6, overrides: [ { key: { k: x }, "
+        "burst: 9 } ] }\n - { name: b, key: [ip], algorithm: fixed-window, rate: 5/d, align: calendar "
+        "Europe/Berlin }\n";
+    struct faulty faulty = { .left = SIZE_MAX };
+    struct weir_allocator allocator = { faulty_allocate, faulty_release, &faulty };
+    const struct weir_contract_options options = { .keys = 64,
+                                                   .has_wall_offset = true,
+                                                   .allocator = &allocator };
+    bool is_done = false;
+    for (size_t left = 0; !is_done; left++) {
+        faulty.left = SIZE_MAX;
+        struct loaded loaded = contract_with(before, strlen(before), &options);
+        assert_int_equal(loaded.error, 0);
+        struct weir_contract *contract = loaded.contract;
+        assert_int_equal(passing(contract, "k=x", 3, 0), 3);
+
+        struct weir_diagnostics *diagnostics;
+        faulty.left = left;
+        int error = weir_contract_reload(contract, after, strlen(after), "t.yaml", 0, NULL, &diagnostics);
+        faulty.left = SIZE_MAX;
+        is_done = error == 0 && diagnostics != NULL;
+        if (error != 0)
+            assert_int_equal(error, WEIR_ERR_MEMORY);
+        weir_contract_quiesce(contract, 0);
+        assert_int_equal(passing(contract, "k=x", 20, 0), error == 0 ? 6 : 2);
+        if (error != 0) { /* it can be tried again */
+            weir_diagnostics_free(diagnostics);
+            assert_int_equal(
+                weir_contract_reload(contract, after, strlen(after), "t.yaml", 0, NULL, &diagnostics), 0);
+            weir_contract_quiesce(contract, 0);
+            assert_int_equal(passing(contract, "k=x", 20, 0), 4);
+        }
+        weir_diagnostics_free(diagnostics);
+        loaded_free(&loaded);
+        assert_int_equal(faulty.live, 0);
+        assert_true(left < 2000);
+    }
+}
+
+/* A hundred thousand overrides of twenty sizes load, each finds its own, and a reload changes none of them. */
+static void many_overrides(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    fputs("weir: 1\nlimits:\n - name: a\n   key: [tenant]\n   rate: 1/s\n   burst: 3\n   overrides:\n", out);
+    for (unsigned i = 0; i < COUNT; i++)
+        fprintf(out, "    - { key: { tenant: t%u }, burst: %u }\n", i, 10 + i % 20);
+    assert_int_equal(fclose(out), 0);
+    struct loaded loaded = contract_from(text, 0);
+    if (loaded.error != 0)
+        fail_msg("%s", loaded.printed);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < COUNT; i += 997) {
+            char request[40];
+            snprintf(request, sizeof request, "tenant=t%u", i);
+            assert_int_equal(ask(loaded.contract, request, 0, 0).decision.capacity, 10 + i % 20);
+        }
+        assert_int_equal(ask(loaded.contract, "tenant=other", 0, 0).decision.capacity, 3);
+        struct weir_reload counts;
+        char *said = reload_with(loaded.contract, text, 0, 0, &counts);
+        assert_int_equal(counts.kept, 1);
+        free(said);
+    }
+    assert_non_null(strstr(weir_contract_limit(loaded.contract, 0)->json,
+                           "\"overrides\":{\"count\":100000,\"unlimited\":0,\"least\":10,\"most\":29}"));
+    loaded_free(&loaded);
+    free(text);
+}
+
 /* ---- Reservations, refunds and resets by attributes --------------------------------------------------------------------- */
 
 static struct weir_request request_of(char *text, struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX],
@@ -447,6 +553,8 @@ int main(void)
         cmocka_unit_test(what_is_not_read_again_is_told),
         cmocka_unit_test(B43_a_bad_file_changes_nothing),
         cmocka_unit_test(one_change_at_a_time),
+        cmocka_unit_test(survives_each_failed_allocation),
+        cmocka_unit_test(many_overrides),
         cmocka_unit_test(reservations_settle_what_was_estimated),
         cmocka_unit_test(keys_can_be_reset),
     };
