@@ -290,6 +290,8 @@ static void do_anything(unsigned member)
         uint64_t hash = hash_at(&mixed.kit, tag & 1, tag), cost = random_below(&random, 4);
         struct store_answer answer;
         struct weir_stats stats;
+        struct settled settled;
+        uint32_t nonce;
         switch (random_below(&random, 64)) {
         case 0:
             store_sweep(mixed.kit.store, now, 1);
@@ -300,6 +302,20 @@ static void do_anything(unsigned member)
         case 2:
         case 3:
             store_peek(mixed.kit.store, shape, hash, now, cost, &answer);
+            break;
+        case 4:
+            store_charge(mixed.kit.store, shape, hash, now, cost, &settled);
+            break;
+        case 5:
+            store_refund(mixed.kit.store, shape, hash, now, now, cost, &settled);
+            break;
+        case 6:
+            store_reset(mixed.kit.store, shape, hash);
+            break;
+        case 7:
+        case 8:
+            if (store_recall_begin(mixed.kit.store, ~hash, now, now + S, &nonce) == STORE_NEW)
+                store_recall_end(mixed.kit.store, ~hash, nonce, now, now + cost * S);
             break;
         default:
             store_take(mixed.kit.store, shape, hash, now, cost, &answer);
@@ -322,6 +338,8 @@ static void anything_at_once_leaves_a_whole_table(void **state)
         { .algorithm = WEIR_SLIDING_WINDOW, .rate = { 3, S }, .when_full = WEIR_FULL_CLOSED },
         { .algorithm = WEIR_SLIDING_LOG, .rate = { 3, S } },
         { .algorithm = WEIR_SLIDING_LOG, .rate = { 20, S }, .when_full = WEIR_FULL_EVICT_LEAST },
+        { .rate = { 3, S }, .burst = 3, .debt = 9, .refused = WEIR_REFUSAL_CHARGED },
+        { .algorithm = WEIR_SLIDING_LOG, .rate = { 3, S }, .refused = WEIR_REFUSAL_CHARGED },
     };
     for (size_t i = 0; i < COUNT_OF(limits); i++)
         mixed.shapes[i] = kit_shape(&mixed.kit, limits[i]);
