@@ -58,9 +58,14 @@ class Server:
             arguments += ['--http', address.replace('DIR', self.dir)]
         self.log_path = os.path.join(self.dir, 'log')
         with open(self.log_path, 'wb') as log:
-            self.process = subprocess.Popen([program, 'serve', self.contract, *arguments], stderr=log,
-                                            stdout=subprocess.DEVNULL, env=environment, cwd=self.dir)
+            with open(self.contract) as stdin:
+                self.process = subprocess.Popen([program, 'serve', self.popen_path(), *arguments], stdin=stdin,
+                                                stderr=log, stdout=subprocess.DEVNULL, env=environment, cwd=self.dir)
         self.ports = []
+
+    def popen_path(self):
+        """The contract's path as the server is told it."""
+        return self.contract
 
     def __enter__(self):
         wait_for(lambda: ' event=serving ' in self.log() or self.process.poll() is not None)
