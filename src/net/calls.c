@@ -157,6 +157,5 @@ void handle_reload(struct request *request)
 {
     struct turn *turn = request->turn;
     if (!reload_ask(&turn->conn->worker->server->reload, turn))
-        turn_error(turn, 503, "the server is draining, or out of memory", SLICE(""),
-                   SLICE("Retry-After: 1\r\n"));
+        turn_error(turn, 503, RELOAD_CLOSED, SLICE(""), SLICE("Retry-After: 1\r\n"));
 }

@@ -408,14 +408,18 @@ void reload_answer(struct reload_job *job)
 {
     struct turn *turn = job->turn;
     struct conn *conn = turn->conn;
+    char space[512];
+    struct text text = text_of(space, sizeof space);
+    answer_error_json(&text, 503, RELOAD_CLOSED, SLICE(""));
+    bool has_body = job->body != NULL;
     conn->asks_pending--;
+    /* As bytes for its turn: the worker's output is no connection's at the moment. */
     if (conn->is_gone)
         turn->is_done = true;
-    else if (job->body == NULL)
-        turn_error(turn, 503, "the server is draining, or out of memory", SLICE(""), SLICE(""));
     else
-        turn_body(turn, job->status, job->status == 200 ? ANSWER_TYPE_JSON : ANSWER_TYPE_PROBLEM,
-                  (struct slice){ job->body, job->body_len });
+        turn_body(turn, has_body ? job->status : 503,
+                  has_body && job->status == 200 ? ANSWER_TYPE_JSON : ANSWER_TYPE_PROBLEM,
+                  has_body ? (struct slice){ job->body, job->body_len } : text_slice(&text));
     worker_mark(conn->worker, conn);
     free(job->body);
     free(job);

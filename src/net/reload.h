@@ -31,6 +31,9 @@ struct turn;
 /* Longest first line of a failure that health and log show. */
 #define RELOAD_FAILURE_MAX 400
 
+/* Why a call is not served. */
+#define RELOAD_CLOSED "the server is draining, or out of memory"
+
 /* One POST /v1/reload. Its turn is its worker's. */
 struct reload_job {
     struct reload_job *next;
