@@ -87,6 +87,18 @@ uint64_t bucket_undo(const struct shape *shape, uint64_t word, weir_ns charged_a
     return passed >= charged ? word : lower(word, clock, charged - passed);
 }
 
+/* What refilled under the old rate before the change is not given back either, in whole tokens rounded up. */
+uint64_t bucket_undo_converted(const struct shape *old, const struct shape *next, uint64_t word,
+                               weir_ns charged_at, weir_ns now, uint64_t cost)
+{
+    unsigned inexact;
+    weir_ns since = next->since > charged_at ? next->since : charged_at;
+    uint64_t then = weir_rate_clock(&old->rate, charged_at, &inexact);
+    uint64_t passed = since == charged_at ? 0 : weir_rate_clock(&old->rate, since, &inexact) + inexact - then;
+    uint64_t replaced = passed / old->rate.ticks + (passed % old->rate.ticks != 0);
+    return replaced >= cost ? word : bucket_undo(next, word, since, now, cost - replaced);
+}
+
 /* P13: the level stays within capacity and debt. */
 struct settled bucket_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
 {

@@ -15,6 +15,8 @@ struct step bucket_decide(const struct shape *shape, uint64_t word, weir_ns now,
 struct report bucket_report(const struct shape *shape, const struct step *step, uint64_t cost);
 bool bucket_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
 uint64_t bucket_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now, uint64_t cost);
+uint64_t bucket_undo_converted(const struct shape *old, const struct shape *next, uint64_t word,
+                               weir_ns charged_at, weir_ns now, uint64_t cost);
 struct settled bucket_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount);
 struct settled bucket_refund(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now,
                              uint64_t amount);

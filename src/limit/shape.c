@@ -166,6 +166,22 @@ uint64_t shape_undo(const struct shape *shape, uint64_t word, weir_ns charged_at
     return fixed_undo(shape, word, charged_at, cost);
 }
 
+static bool has_same_windows(const struct shape *x, const struct shape *y)
+{
+    if (x->align == WEIR_ALIGN_FIRST_REQUEST)
+        return x->first.period == y->first.period;
+    return x->window.calendar == NULL && y->window.calendar == NULL && x->window.period == y->window.period;
+}
+
+uint64_t shape_undo_converted(const struct shape *old, const struct shape *next, uint64_t word,
+                              weir_ns charged_at, weir_ns now, uint64_t cost)
+{
+    if (is_bucket(old))
+        return bucket_undo_converted(old, next, word, charged_at, now, cost);
+    bool is_counted = charged_at >= next->since || has_same_windows(old, next);
+    return is_counted ? shape_undo(next, word, charged_at, now, cost) : word;
+}
+
 /* ---- Settling, converting, starting empty ---------------------------------------------------------------- */
 
 struct settled shape_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)

@@ -151,4 +151,11 @@ uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64
  */
 uint64_t shape_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, weir_ns now, uint64_t cost);
 
+/*
+ * shape_undo() of a charge that was made under `old`, on a word that was converted to `next` since: as strictly. A window
+ * whose period changed gives back only what was charged at the instant of the change or later.
+ */
+uint64_t shape_undo_converted(const struct shape *old, const struct shape *next, uint64_t word,
+                              weir_ns charged_at, weir_ns now, uint64_t cost);
+
 #endif

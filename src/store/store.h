@@ -53,8 +53,8 @@ bool store_take(struct store *store, const struct shape *shape, uint64_t hash, w
 bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out);
 
-/* Give back what a store_take() that answered `taken` charged (strictly, shape_undo). A key that is gone by now, or was
-   converted, keeps nothing back. */
+/* Give back what a store_take() that answered `taken` charged (strictly, shape_undo), also where the key was converted
+   since. A key that is gone by now keeps nothing back. */
 void store_undo(struct store *store, const struct shape *shape, uint64_t hash, const struct store_answer *taken,
                 weir_ns now, uint64_t cost);
 

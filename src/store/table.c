@@ -378,6 +378,21 @@ bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
  * Give back what was taken, if the key still has its cell.
  * progress: lock-free, as charge(). A miss in a race with a reclaim gives nothing back, which is sound.
  */
+/* The cell that a charge under the shape is in now: its key's, also if a change of the limit converted it since. */
+static struct cell *find_charged(struct store *store, const struct shape *shape, const struct key *key,
+                                 struct cell *seen)
+{
+    struct look look;
+    struct cell *cell = find(store, key, seen);
+    if (cell != NULL)
+        return cell;
+    look_at(store, key, &look);
+    if (look.final == LOOK_NONE || kin_of(store, shape, look.seen[look.final]) == KIN_STRANGER)
+        return NULL;
+    *seen = look.seen[look.final];
+    return look_cell(&look, look.final);
+}
+
 void store_undo(struct store *store, const struct shape *shape, uint64_t hash, const struct store_answer *taken,
                 weir_ns now, uint64_t cost)
 {
@@ -389,13 +404,16 @@ void store_undo(struct store *store, const struct shape *shape, uint64_t hash, c
         full_undo(store, shape, taken, now, cost);
         return;
     }
-    while ((cell = find(store, &key, &seen)) != NULL) {
+    while ((cell = find_charged(store, shape, &key, &seen)) != NULL) {
         if (is_log(shape)) {
             if (log_give_back(store, seen, taken, cost))
                 return;
             continue;
         }
-        uint64_t word = shape_undo(shape, seen.state, taken->at, now, cost);
+        const struct shape *now_under = shape_of_cell(store, seen);
+        uint64_t word = now_under == shape
+                            ? shape_undo(shape, seen.state, taken->at, now, cost)
+                            : shape_undo_converted(shape, now_under, seen.state, taken->at, now, cost);
         if (word == seen.state || cell_exchange(cell, seen, (struct cell){ seen.tag, word }))
             return;
     }
