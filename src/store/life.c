@@ -2,7 +2,8 @@
 /*
  * life.c - the store is reserved whole, filled with shapes, counted and given back.
  *
- * Words: counters, relaxed. Everything else here runs before or after deciding, but store_stats(), which only reads.
+ * Words: counters, relaxed. Everything else here runs before or after deciding, but store_stats(), which only
+ *        reads.
  */
 #include "store/table.h"
 
@@ -15,7 +16,7 @@
 /* A table of this size or more is aligned to the pages that the kernel can map at once. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* ---- The machine ------------------------------------------------------------------------------------------- */
+/* ---- The machine ---------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 static bool machine_has_exchange(bool *has_wide_load)
@@ -34,7 +35,7 @@ static bool machine_has_exchange(bool *has_wide_load)
 }
 #endif
 
-/* ---- Making and freeing -------------------------------------------------------------------------------------- */
+/* ---- Making and freeing --------------------------------------------------------------------------------- */
 
 static void *reserve(const struct weir_allocator *allocator, size_t size, size_t alignment)
 {
@@ -151,7 +152,7 @@ int store_shape_add(struct store *store, const struct shape *shape)
     return 0;
 }
 
-/* ---- Counting -------------------------------------------------------------------------------------------------- */
+/* ---- Counting ------------------------------------------------------------------------------------------- */
 
 static uint64_t read_counter(const uint64_t *counter)
 {

@@ -2,15 +2,16 @@
 /*
  * log.c - sliding logs: a cell whose word says which ring of stamps is the key's.
  *
- * The one part of a decision that locks, because a ring does not fit the sixteen bytes that one exchange replaces.
- * The lock is the ring's own; whoever holds it checks that the ring still belongs to the cell (generation and
- * owner), acts and lets go. Taking the cell away happens under the same lock, so a holder that saw the generation
- * match knows that the cell is there.
+ * The one part of a decision that locks, because a ring does not fit the sixteen bytes that one exchange
+ * replaces. The lock is the ring's own; whoever holds it checks that the ring still belongs to the cell
+ * (generation and owner), acts and lets go. Taking the cell away happens under the same lock, so a holder that
+ * saw the generation match knows that the cell is there.
  *
  * Words:    ring.lock; all else of a ring is its holder's. The cell's word [gen:31][ring:32].
- * Ordering: lock acquires, unlock releases. A new ring is written before the exchange that publishes its cell (a full
- *           barrier), and read after an acquire of that cell.
- * Progress: bounded: a lock is waited for LOCK_SPINS turns, then the answer is the limit's when-full, CONTENDED.
+ * Ordering: lock acquires, unlock releases. A new ring is written before the exchange that publishes its cell
+ *           (a full barrier), and read after an acquire of that cell.
+ * Progress: bounded: a lock is waited for LOCK_SPINS turns, then the answer is the limit's when-full,
+ *           CONTENDED.
  * Reuse:    gen is raised under the lock by whoever took the cell away, before the ring goes back to the arena.
  */
 #include "limit/log.h"
@@ -38,8 +39,8 @@ static void keep(struct store *store, uint32_t ring, const struct log_view *log)
 }
 
 /*
- * The holder's check, before it reads anything else: the ring is still the one that the cell meant. A ring between two
- * owners has another generation, so what its next owner writes without the lock is not read.
+ * The holder's check, before it reads anything else: the ring is still the one that the cell meant. A ring
+ * between two owners has another generation, so what its next owner writes without the lock is not read.
  */
 static bool still_owns(struct store *store, struct cell seen)
 {
@@ -60,7 +61,7 @@ uint64_t log_state(struct store *store, uint32_t ring)
     return (uint64_t)ring_of(store, ring)->gen << 32 | ring;
 }
 
-/* ---- Rings -------------------------------------------------------------------------------------------------- */
+/* ---- Rings ---------------------------------------------------------------------------------------------- */
 
 enum ring_result log_claim(struct store *store, const struct shape *shape, uint32_t *ring)
 {
@@ -71,7 +72,7 @@ enum ring_result log_claim(struct store *store, const struct shape *shape, uint3
     return is_busy ? RING_BUSY : RING_FULL;
 }
 
-/* ---- Deciding ----------------------------------------------------------------------------------------------- */
+/* ---- Deciding ------------------------------------------------------------------------------------------- */
 
 /* Under the ring's lock. */
 static void decide(struct ask *ask, uint32_t ring)
@@ -128,7 +129,7 @@ struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
     return step;
 }
 
-/* ---- The end of a log ----------------------------------------------------------------------------------------- */
+/* ---- The end of a log ----------------------------------------------------------------------------------- */
 
 bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cell seen, weir_ns now)
 {
@@ -181,11 +182,11 @@ bool log_retire(struct store *store, const struct shape *shape, struct cell *cel
     return retires;
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------------------------ */
+/* ---- Giving back ---------------------------------------------------------------------------------------- */
 
 /*
- * Under the ring's lock. Stamps decide at the newest one, and drop what has left its period. With that one taken out
- * an older stamp could be admitted beside those dropped, so the ring remembers how late it has been.
+ * Under the ring's lock. Stamps decide at the newest one, and drop what has left its period. With that one
+ * taken out an older stamp could be admitted beside those dropped, so the ring remembers how late it has been.
  */
 static void give_back(struct store *store, const struct shape *shape, uint32_t ring,
                       const struct store_answer *taken, uint64_t cost)

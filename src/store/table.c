@@ -2,30 +2,32 @@
 /*
  * table.c - deciding: find the key's cell, compute what it becomes, exchange it.
  *
- * Idea: a key has sixteen candidate cells and at most one of them is FINAL for it. Where there is one, a decision
- * is a pure function of its content and takes effect by one exchange (or, refused, at the read). Where there is none
- * the key is inserted in two phases, because two threads may insert the same key at once into different cells:
+ * Idea: a key has sixteen candidate cells and at most one of them is FINAL for it. Where there is one, a
+ * decision is a pure function of its content and takes effect by one exchange (or, refused, at the read). Where
+ * there is none the key is inserted in two phases, because two threads may insert the same key at once into
+ * different cells:
  *
  *     place    a TENT, unique by its nonce, in a cell of place.c's choice
- *     verify   read all candidates again after seeing that TENT: no FINAL of the key, and no other TENT (kill those)
+ *     verify   read all candidates again after seeing that TENT: no FINAL of the key; other TENTs are killed
  *     promote  exchange exactly that TENT for FINAL, with the first charge already in it
  *
- * P21, at most one FINAL cell per key. Suppose two, placed as x before y. Whoever promoted y verified after seeing y's
- * TENT, hence after x was placed, and did not read this key in x's cell: so x's TENT had been killed, and its
- * promotion, which names its nonce, fails for ever. The candidates never move, and nothing else is assumed: neither
- * that a look at sixteen cells is one instant, nor which free cell is chosen. proof/insertion.pml checks it.
+ * P21, at most one FINAL cell per key. Suppose two, placed as x before y. Whoever promoted y verified after
+ * seeing y's TENT, hence after x was placed, and did not read this key in x's cell: so x's TENT had been
+ * killed, and its promotion, which names its nonce, fails for ever. The candidates never move, and nothing else
+ * is assumed: neither that a look at sixteen cells is one instant, nor which free cell is chosen.
+ * proof/insertion.pml checks it.
  *
  * Words:    cells (cell.h); nonce; new_keys; counters.
- * Ordering: exchanges are full barriers and looks are acquires, so a look that starts after a TENT was seen sees all
- *           that happened before it was placed. The rest is one word of state.
- * Progress: lock-free. On a FINAL cell each lost exchange is another operation's success. Placing is given up after
- *           PLACE_ATTEMPTS loops. A thread that stops leaves EMPTY, TENT or FINAL cells, each of which everybody can
- *           handle: anyone promotes or kills anyone's TENT (P23).
+ * Ordering: exchanges are full barriers and looks are acquires, so a look that starts after a TENT was seen
+ *           sees all that happened before it was placed. The rest is one word of state.
+ * Progress: lock-free. On a FINAL cell each lost exchange is another operation's success. Placing is given up
+ *           after PLACE_ATTEMPTS loops. A thread that stops leaves EMPTY, TENT or FINAL cells, each of which
+ *           everybody can handle: anyone promotes or kills anyone's TENT (P23).
  * Reuse:    place.c.
  */
 #include "store/table.h"
 
-/* ---- Finding ---------------------------------------------------------------------------------------------- */
+/* ---- Finding -------------------------------------------------------------------------------------------- */
 
 /* The FINAL cell of the key in one group, and its content. */
 static inline struct cell *find_in(struct store *store, struct group *group, const struct key *key,
@@ -40,7 +42,9 @@ static inline struct cell *find_in(struct store *store, struct group *group, con
     return NULL;
 }
 
-/* NULL: not there, or something that needs look_at(): an insertion, a waiting key, a stranger of the same tag. */
+/*
+ * NULL: not there, or something that needs look_at(): an insertion, a waiting key, a stranger of the same tag.
+ */
 static inline struct cell *find(struct store *store, const struct key *key, struct cell *seen)
 {
     struct cell *cell = find_in(store, &store->groups[group_first(store, key->hash)], key, seen);
@@ -49,7 +53,7 @@ static inline struct cell *find(struct store *store, const struct key *key, stru
     return find_in(store, &store->groups[group_second(store, key->hash)], key, seen);
 }
 
-/* ---- A key that has its cell ---------------------------------------------------------------------------------- */
+/* ---- A key that has its cell ---------------------------------------------------------------------------- */
 
 static void answer_step(struct ask *ask, const struct step *step)
 {
@@ -78,8 +82,8 @@ static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
 }
 
 /*
- * A cell of our 48 tag bits that another limit's key wrote: the two meet about once in 2^65 / N^2 tables. Its word
- * means nothing under our shape and our key may not have a second cell, so we wait for it to die.
+ * A cell of our 48 tag bits that another limit's key wrote: the two meet about once in 2^65 / N^2 tables. Its
+ * word means nothing under our shape and our key may not have a second cell, so we wait for it to die.
  */
 static enum turn meet_stranger(struct ask *ask, struct cell *cell, struct cell seen)
 {
@@ -100,7 +104,7 @@ static enum turn charge_found(struct ask *ask, const struct look *look)
     return meet_stranger(ask, cell, seen);
 }
 
-/* ---- A key that has none: two phases --------------------------------------------------------------------------- */
+/* ---- A key that has none: two phases -------------------------------------------------------------------- */
 
 /* What an absent key is answered at `now`, and the word that its cell then starts with. */
 static struct step begin(struct ask *ask, weir_ns now, struct report *report)
@@ -112,7 +116,10 @@ static struct step begin(struct ask *ask, weir_ns now, struct report *report)
     return step;
 }
 
-/* No ring is left, but dead logs may hold some, in whichever group; and evict-least takes one from its candidates. */
+/*
+ * No ring is left, but dead logs may hold some, in whichever group; and evict-least takes one from its
+ * candidates.
+ */
 static bool rescue_ring(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
@@ -140,8 +147,8 @@ static enum turn claim_ring(struct ask *ask, const struct look *look)
 }
 
 /*
- * Read all candidates again, after the TENT at `mine` was seen: true when no other cell is this key's. Other TENTs of
- * it are killed, and whoever placed them only looks again.
+ * Read all candidates again, after the TENT at `mine` was seen: true when no other cell is this key's. Other
+ * TENTs of it are killed, and whoever placed them only looks again.
  * order: each read is an acquire that follows the acquire of our TENT (P21, at the top of this file).
  */
 static bool verify(struct ask *ask, const struct look *look, unsigned mine)
@@ -162,8 +169,8 @@ static bool verify(struct ask *ask, const struct look *look, unsigned mine)
 
 /*
  * Turn the key's TENT, whoever placed it, into FINAL with our charge in it.
- * order:    floor_ns is read after the verifying look: between that and the exchange no FINAL of this key can come
- *           and go, so every forgetting of it has raised the floor that we see.
+ * order:    floor_ns is read after the verifying look: between that and the exchange no FINAL of this key can
+ *           come and go, so every forgetting of it has raised the floor that we see.
  * progress: lock-free; a lost exchange means that the TENT was promoted, killed, or overwritten as abandoned.
  */
 static enum turn promote(struct ask *ask, const struct look *look)
@@ -252,7 +259,7 @@ release_ring:
         arena_give(&ask->store->arena, ask->ring);
 }
 
-/* ---- Looking without touching ----------------------------------------------------------------------------------- */
+/* ---- Looking without touching --------------------------------------------------------------------------- */
 
 /* Whether take_slowly() would find a cell, a ring and leave for this key. */
 static bool could_place(struct ask *ask, const struct look *look)
@@ -291,7 +298,7 @@ static void look_only(struct ask *ask)
     }
 }
 
-/* ---- The calls -------------------------------------------------------------------------------------------------- */
+/* ---- The calls ------------------------------------------------------------------------------------------ */
 
 static struct ask ask_of(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now,
                          uint64_t cost, struct store_answer *out)
@@ -306,8 +313,8 @@ static struct ask ask_of(struct store *store, const struct shape *shape, uint64_
 }
 
 /*
- * Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written. Beyond
- * the horizon nothing is even looked at: no word and no calendar has a meaning there.
+ * Costs and stamps that cannot be charged: cost 0, above the capacity, beyond the horizon. Nothing is written.
+ * Beyond the horizon nothing is even looked at: no word and no calendar has a meaning there.
  */
 static void answer_without_charge(struct ask *ask)
 {
@@ -322,7 +329,9 @@ static void answer_without_charge(struct ask *ask)
     look_only(ask);
 }
 
-/* shape_report() of a bucket in line: the clock is computed once, and a refused single token divides nothing. */
+/*
+ * shape_report() of a bucket in line: the clock is computed once, and a refused single token divides nothing.
+ */
 static inline void report_bucket(const weir_rate *rate, uint64_t word, weir_ns now, uint64_t cost, bool passes,
                                  struct report *report)
 {
@@ -363,7 +372,9 @@ static __attribute__((noinline)) void take_otherwise(struct store *store, const 
         take_slowly(&ask);
 }
 
-/* Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond. */
+/*
+ * Most calls end in the first half: a bucket, its cell found, its rate a whole number of ticks in a nanosecond.
+ */
 void store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {

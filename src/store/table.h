@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * table.h - what the files of the store share: the table's layout, a key's place in it, and one decision's thread.
+ * table.h - what the files of the store share: the table's layout, a key's place in it, and one decision's
+ * thread.
  *
  *     table.c   deciding: find, charge, insert in two phases
  *     place.c   which cell a new key may take, and taking cells from keys that are done
@@ -36,7 +37,9 @@
 #define STORE_HAS_FLOOR 1
 #endif
 
-/* One shape, and the cell that its overflowing keys share. Written on the hot path only when the table is full. */
+/*
+ * One shape, and the cell that its overflowing keys share. Written on the hot path only when the table is full.
+ */
 struct slot {
     _Alignas(64) const struct shape *shape;
     uint64_t word;      /* of the overflow cell */
@@ -71,8 +74,8 @@ struct key {
 };
 
 /*
- * The second group is a function of the first and the tag, in both directions: so two keys of one tag have either
- * the same candidates or none in common, and identity is tag and place together (algorithms 3.3).
+ * The second group is a function of the first and the tag, in both directions: so two keys of one tag have
+ * either the same candidates or none in common, and identity is tag and place together (algorithms 3.3).
  */
 static inline uint64_t group_first(const struct store *store, uint64_t hash)
 {
@@ -140,7 +143,7 @@ static inline struct cell *look_cell(const struct look *look, unsigned index)
     return &look->cells[index / GROUP_CELLS][index % GROUP_CELLS];
 }
 
-/* ---- place.c: cells for new keys ---------------------------------------------------------------------------- */
+/* ---- place.c: cells for new keys ------------------------------------------------------------------------ */
 
 void look_at(struct store *store, const struct key *key, struct look *look);
 
@@ -164,7 +167,7 @@ bool place_is_dead(struct store *store, struct cell seen, weir_ns now);
 
 weir_ns floor_read(struct store *store);
 
-/* ---- full.c: no cell ------------------------------------------------------------------------------------------ */
+/* ---- full.c: no cell ------------------------------------------------------------------------------------ */
 
 void full_answer(struct ask *ask, enum weir_reason reason);
 void full_undo(struct store *store, const struct shape *shape, const struct store_answer *taken, weir_ns now,
@@ -174,7 +177,7 @@ void full_undo(struct store *store, const struct shape *shape, const struct stor
 void answer_undecided(struct ask *ask, enum weir_outcome outcome, enum weir_policy policy,
                       enum weir_reason reason);
 
-/* ---- log.c: rings ------------------------------------------------------------------------------------------- */
+/* ---- log.c: rings --------------------------------------------------------------------------------------- */
 
 /* Decide on the log of a FINAL cell. AGAIN: the cell has changed hands. */
 enum turn log_charge(struct ask *ask, struct cell seen);
@@ -198,7 +201,10 @@ bool log_cell_is_dead(struct store *store, const struct shape *shape, struct cel
 /* When the newest stamp of a cell's log leaves the period; WEIR_NO_TIME when the ring is held or gone. */
 weir_ns log_reset_at(struct store *store, const struct shape *shape, struct cell seen);
 
-/* Exchange a log's cell and give its ring back; with `only_dead` at `now` only if the log says nothing any more. */
+/*
+ * Exchange a log's cell and give its ring back; with `only_dead` at `now` only if the log says nothing any
+ * more.
+ */
 bool log_retire(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen,
                 struct cell next, weir_ns now, bool only_dead);
 
@@ -208,7 +214,7 @@ bool log_give_back(struct store *store, const struct shape *shape, struct cell s
 void log_give_back_ring(struct store *store, const struct shape *shape, uint32_t ring,
                         const struct store_answer *taken, uint64_t cost);
 
-/* ---- limits of a shape number --------------------------------------------------------------------------------- */
+/* ---- limits of a shape number --------------------------------------------------------------------------- */
 
 static inline struct slot *slot_of(const struct store *store, const struct shape *shape)
 {

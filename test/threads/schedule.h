@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * schedule.h - many threads in one: the store compiled so that every touch of shared memory may switch to another.
+ * schedule.h - many threads in one: the store compiled so that every touch of shared memory may switch to
+ * another.
  *
- * Threads are coroutines, a seeded generator chooses who goes on, and a history is checked against a model written
- * from the definition. So rare interleavings are common, every finding has a seed, and a "thread" can be stopped for
- * ever at any touch. It cannot show what weak memory order does; proof/ and the real threads are for that.
+ * Threads are coroutines, a seeded generator chooses who goes on, and a history is checked against a model
+ * written from the definition. So rare interleavings are common, every finding has a seed, and a "thread" can
+ * be stopped for ever at any touch. It cannot show what weak memory order does; proof/ and the real threads are
+ * for that.
  *
  * A test defines its mutation, if it is one, and includes this file, which includes the store.
  */
@@ -27,7 +29,7 @@ static void schedule_step(void);
 #include "support/random.h"
 #include "threads/history.h"
 
-/* ---- Coroutines -------------------------------------------------------------------------------------------- */
+/* ---- Coroutines ----------------------------------------------------------------------------------------- */
 
 #define FIBERS_MAX 4
 #define FIBER_STACK (64 * 1024)
@@ -133,7 +135,9 @@ static void schedule_free(void)
     }
 }
 
-/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c. */
+/*
+ * The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c.
+ */
 #ifdef CELL_EXCHANGE_MUTANT
 static bool exchange_by_load_and_store(struct cell *cell, const struct cell *seen, const struct cell *next)
 {
@@ -145,7 +149,7 @@ static bool exchange_by_load_and_store(struct cell *cell, const struct cell *see
 }
 #endif
 
-/* ---- Random runs ------------------------------------------------------------------------------------------------ */
+/* ---- Random runs ---------------------------------------------------------------------------------------- */
 
 #define KEYS_MAX 3
 

@@ -39,7 +39,7 @@ static void open_weir(const enum weir_algorithm algorithms[LIMITS], uint64_t cou
     }
 }
 
-/* ---- One token left in each of two ------------------------------------------------------------------------------- */
+/* ---- One token left in each of two ---------------------------------------------------------------------- */
 
 static void want_both(unsigned member)
 {
@@ -80,7 +80,7 @@ static void one_token_left_in_each_of_two_limits(void **state)
     }
 }
 
-/* ---- Any subset of four ------------------------------------------------------------------------------------------- */
+/* ---- Any subset of four --------------------------------------------------------------------------------- */
 
 static void want_some(unsigned member)
 {
