@@ -415,11 +415,15 @@ static void order(const struct composite *all, uint8_t *sorted)
 /*
  * Charge every part, or none. What was taken before the refusal is given back in reverse and looked at once more, so
  * that its numbers are true after the whole decision.
+ *
+ * A thread may be stopped between charge and undo while the bucket refills and others spend it. What refill has
+ * replaced by then must not come back as well (P12), and only a clock tells: this is the one place that asks it.
  */
 static void charge(const struct weir *weir, weir_ns stamp, struct composite *all)
 {
     uint8_t sorted[WEIR_ASKS_MAX];
     size_t taken = 0;
+    weir_ns began_at = clock_monotonic();
     order(all, sorted);
     while (taken < all->count) {
         struct part *part = &all->parts[sorted[taken]];
@@ -430,10 +434,11 @@ static void charge(const struct weir *weir, weir_ns stamp, struct composite *all
     }
     if (taken == all->count)
         return;
+    weir_ns undone_at = stamp + (clock_monotonic() - began_at);
     for (size_t i = taken; i-- > 0;) {
         struct part *part = &all->parts[sorted[i]];
         if (part->answer.outcome == WEIR_ALLOW && part->cost > 0)
-            store_undo(weir->store, part->shape, part->hash, &part->answer, stamp, part->cost);
+            store_undo(weir->store, part->shape, part->hash, &part->answer, undone_at, part->cost);
         store_peek(weir->store, part->shape, part->hash, stamp, part->cost, &part->answer);
     }
 }
