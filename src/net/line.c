@@ -191,8 +191,11 @@ void line_advance(struct conn *conn)
         leave(conn);
     }
     if (conn->first == NULL && conn->owes_continue && conn->phase != PHASE_LINGER) {
+        struct text *out = &conn->worker->out;
         conn->owes_continue = false;
-        text_slice_add(&conn->worker->out, ANSWER_CONTINUE);
+        if (out->cap - out->len < ANSWER_CONTINUE.len) /* the replies before it may have left no room */
+            line_flush(conn);
+        text_slice_add(out, ANSWER_CONTINUE);
     }
 }
 
