@@ -168,6 +168,14 @@ static struct siphash absorb_name(struct siphash seed, const char *name)
     return seed;
 }
 
+/* Unix time of the origin. Offsets that put it outside of 64 bits mean its nearest end: no sum may wrap. */
+static int64_t wall_at_origin(const struct weir *weir, int64_t offset)
+{
+    __extension__ typedef __int128 i128;
+    i128 wall = (i128)offset + weir->origin;
+    return wall > INT64_MAX ? INT64_MAX : wall < INT64_MIN ? INT64_MIN : (int64_t)wall;
+}
+
 int weir_limit_add(struct weir *weir, const struct weir_limit *limit, weir_limit_id *out)
 {
     if (!is_limit_name(limit->name))
@@ -182,8 +190,7 @@ int weir_limit_add(struct weir *weir, const struct weir_limit *limit, weir_limit
     struct limit *added = take_memory(weir, sizeof *added);
     if (added == NULL)
         return WEIR_ERR_MEMORY;
-    int64_t wall_at_origin = weir->wall_offset + (int64_t)weir->origin;
-    int code = shape_init(&added->shape, limit, wall_at_origin, &weir->allocator);
+    int code = shape_init(&added->shape, limit, wall_at_origin(weir, weir->wall_offset), &weir->allocator);
     if (code != 0)
         goto undo_limit;
     added->shape.limit = (weir_limit_id)weir->limit_count;
@@ -512,7 +519,7 @@ int weir_admit_peek(struct weir *weir, const struct weir_ask *asks, size_t count
 void weir_wall_offset_set(struct weir *weir, int64_t offset)
 {
     for (size_t i = 0; i < weir->limit_count; i++)
-        shape_wall_set(&weir->limits[i]->shape, offset + (int64_t)weir->origin);
+        shape_wall_set(&weir->limits[i]->shape, wall_at_origin(weir, offset));
 }
 
 void weir_stats(struct weir *weir, weir_ns now, struct weir_stats *out)
