@@ -104,7 +104,10 @@ static void want_some(unsigned member)
     }
 }
 
-/* What is left in each limit is what the admitted requests did not take: a refusal charged nothing anywhere. */
+/*
+ * What is left in each limit is what the admitted requests did not take: a refusal charged nothing in windows, and in a
+ * bucket at most what refilled between charge and undo (P27), here far less than a token.
+ */
 static void refusals_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -124,7 +127,9 @@ static void refusals_leave_nothing_behind(void **state)
             assert_int_equal(weir_peek(at.weir, at.limits[i], &at.round, sizeof at.round, 0, at.now, &decision),
                              0);
             assert_true(at.charged[i] <= 20);
-            assert_int_equal(decision.remaining, 20 - at.charged[i]);
+            uint64_t left = 20 - at.charged[i];
+            bool is_bucket = four[i] == WEIR_TOKEN_BUCKET || four[i] == WEIR_LEAKY_BUCKET;
+            assert_true(decision.remaining == left || (is_bucket && decision.remaining + 1 == left));
         }
     }
     crew_close(&crew);
