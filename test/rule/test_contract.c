@@ -479,6 +479,8 @@ static void parts_of_a_contract(void **state)
         { "too many", "memory: { keys: 4294967297 }\n", "keys 4294967297 of memory is too large" },
         { "new keys by the month", "memory: { new-keys: 5/month }\n",
           "new-keys 5/month of memory has a unit whose length varies" },
+        { "more new keys than can be counted", "memory: { new-keys: 99999999999999/s }\n",
+          "new-keys 99999999999999/s of memory is too fast to be represented" },
         { "no new keys", "memory: { new-keys: 0/s }\n", "new-keys 0/s of memory would admit no key at all" },
         { "headers", "headers: draft\n", "" },
         { "no such headers", "headers: both\n", "headers both is not a word that this field knows" },
@@ -587,7 +589,7 @@ static void B51_warns_of_requests_that_meet_no_limit(void **state)
         const char *why, *limits, *warning; /* "": none */
     } rows[] = {
         { "a limit by tenant alone", "- { name: a, key: [tenant], rate: 5/s, burst: 1 }",
-          "a request without 'tenant' meets no limit at all: limit 'a' skips it (for instance an empty one)" },
+          "a request without 'tenant' meets no limit at all: limit 'a' skips it (for instance path=/x)" },
         { "with a path, an instance is shown",
           "- { name: a, when: { path: \"/v1/**\" }, key: [tenant], rate: 5/s, burst: 1 }",
           "a request without 'tenant' meets no limit at all: limit 'a' skips it (for instance path=/v1/x)" },
