@@ -31,11 +31,11 @@
  * Answers are not errors: a call returns 0 when it decided and the decision says which way; a negative code
  * means that it could not decide, and then nothing was charged and *out is untouched.
  *
- * Time is an argument. `now` is your monotonic clock in ns; weir_now() reads a good one. The limiter never
- * looks at a clock by itself. Stamps may arrive in any order: one older than a stamp already used for the same
+ * Time is an argument. `now` is your monotonic clock in ns; weir_now() reads a good one. The limiter does not look at a
+ * clock by itself (but to measure how long a composite took that has to give back what it charged). Stamps may arrive in any order: one older than a stamp already used for the same
  * key makes the answer stricter and mints nothing. A stamp before weir_options.origin counts as the origin; one
  * more than ten years after it is answered WEIR_REFUSED, reason WEIR_REASON_TIME. One stamp far in the future makes
- * every new key start late (decided_at shows it), so do not mix clocks.
+ * every new key start late (decided_at shows it) and moves calendar windows on for good, so do not mix clocks.
  *
  * Threads: the calls that decide may run on any number of threads at once. weir_new, weir_free and
  * weir_limit_add need the caller's exclusion.

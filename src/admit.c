@@ -473,7 +473,7 @@ static void follow_wall(const struct weir_set *set, int64_t wall_at_origin)
 
 void weir_wall_offset_set(struct weir *weir, int64_t offset)
 {
-    follow_wall(set_current(weir), offset + (int64_t)weir->origin);
+    follow_wall(set_current(weir), set_wall_at_origin(weir, offset));
 }
 
 void weir_stats(struct weir *weir, weir_ns now, struct weir_stats *out)

@@ -62,7 +62,7 @@ static int family_add(struct weir *weir, struct family *family, const struct wei
     struct shape *shape = set_take_memory(weir, sizeof *shape);
     if (shape == NULL)
         return WEIR_ERR_MEMORY;
-    int code = shape_init(shape, limit, weir->wall_offset + (int64_t)weir->origin, &weir->allocator);
+    int code = shape_init(shape, limit, set_wall_at_origin(weir, weir->wall_offset), &weir->allocator);
     if (code != 0) {
         set_give_memory(weir, shape, sizeof *shape);
         return code;

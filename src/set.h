@@ -117,6 +117,14 @@ static inline const struct shape *set_shape(const struct weir_set *set, const st
     return limit->override_count > 0 ? set_shape_overridden(set, limit, hash) : limit->shape;
 }
 
+/* Unix time of the origin. Offsets that put it outside of 64 bits mean its nearest end: no sum may wrap. */
+static inline int64_t set_wall_at_origin(const struct weir *weir, int64_t offset)
+{
+    __extension__ typedef __int128 i128;
+    i128 wall = (i128)offset + weir->origin;
+    return wall > INT64_MAX ? INT64_MAX : wall < INT64_MIN ? INT64_MIN : (int64_t)wall;
+}
+
 /* Stamps are ns since the origin; see weir_options.origin. */
 static inline weir_ns set_to_stamp(const struct weir *weir, weir_ns now)
 {

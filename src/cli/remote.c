@@ -129,6 +129,10 @@ static bool read_name(struct json *json, struct verdict_limit *out)
         return true;
     if (token != TOKEN_STRING || json->text.len >= sizeof out->name)
         return false;
+    for (size_t i = 0; i < json->text.len; i++)
+        if (json->text.at[i] <= ' '
+            || json->text.at[i] > '~') /* no name of a limit; it could steer a terminal */
+            return false;
     memcpy(out->name, json->text.at, json->text.len);
     out->name[json->text.len] = '\0';
     return true;

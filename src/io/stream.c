@@ -75,7 +75,7 @@ static void on_written(uv_write_t *request, int status)
         stream->events->sent(stream);
 }
 
-bool stream_send(struct stream *stream, const void *bytes, size_t len)
+bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t room)
 {
     if (len == 0 || stream->is_closing)
         return true;
@@ -89,7 +89,7 @@ bool stream_send(struct stream *stream, const void *bytes, size_t len)
         return true;
 
     size_t rest = len - (size_t)sent;
-    struct unsent *unsent = malloc(sizeof *unsent + rest);
+    struct unsent *unsent = rest <= room ? malloc(sizeof *unsent + rest) : NULL;
     if (unsent == NULL)
         return false;
     unsent->len = rest;

@@ -49,8 +49,11 @@ struct stream {
 int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
                 const struct stream_events *events);
 
-/* Send bytes, which are borrowed during the call. False when the connection is broken or memory is out. */
-bool stream_send(struct stream *stream, const void *bytes, size_t len);
+/*
+ * Send bytes, which are borrowed during the call. Of those that the socket does not take at once `room` may wait.
+ * False when that is too little, the connection is broken or memory is out: close it, some may have left.
+ */
+bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t room);
 
 /* Bytes that wait to leave, as the socket takes them: falls while a slow peer reads. */
 size_t stream_queued(const struct stream *stream);

@@ -106,10 +106,12 @@ static int64_t clamp_unix(int64_t seconds)
     return seconds < 0 ? 0 : seconds > UNIX_MAX ? UNIX_MAX : seconds;
 }
 
-/* Stamp of a Unix second: 0 when it lies before the origin. */
+/* Stamp of a Unix second: 0 when it lies before the origin. 64 bits of ns end in 2262, and so does this. */
 static weir_ns stamp_of(int64_t unix_seconds, int64_t wall_at_origin)
 {
-    int64_t wall = unix_seconds * (int64_t)WEIR_SECOND;
+    int64_t wall;
+    if (__builtin_mul_overflow(unix_seconds, (int64_t)WEIR_SECOND, &wall))
+        wall = INT64_MAX;
     return wall <= wall_at_origin ? 0 : (weir_ns)wall - (weir_ns)wall_at_origin;
 }
 
@@ -147,7 +149,9 @@ void calendar_set(struct calendar *calendar, int64_t wall_at_origin)
 struct position calendar_locate(struct calendar *calendar, weir_ns now)
 {
     int64_t origin = atomic_load_explicit(&calendar->wall_at_origin, memory_order_relaxed);
-    int64_t wall = (int64_t)((uint64_t)origin + now);
+    int64_t wall; /* `now` is within the horizon */
+    if (__builtin_add_overflow(origin, (int64_t)now, &wall))
+        wall = INT64_MAX;
     int64_t seconds = clamp_unix(floor_divide(wall, (int64_t)WEIR_SECOND));
     uint64_t seen = atomic_load_explicit(&calendar->current, memory_order_relaxed);
 

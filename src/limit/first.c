@@ -4,7 +4,8 @@
  *
  * Word: [0][start][count]. Start is kept in the smallest power of two of ns that the horizon allows beside the
  * count, rounded up: a window begins up to one unit after its first request, which counts in it all the same. Count
- * 0 is "no window", the same as never used.
+ * 0 is "no window": what was counted has been given back. Its start then still says how late it has been, so that a
+ * stale stamp cannot begin a window beside one that is forgotten.
  */
 #include "limit/window.h"
 
@@ -30,14 +31,15 @@ struct seen {
     weir_ns start, at;
 };
 
-/* A window that is over, or none, counts 0 and would begin at `now`, rounded up. */
+/* A window that is over, or none, counts 0 and would begin at `now`, rounded up, but not before the one stored. */
 static struct seen first_read(const struct first_window *window, uint64_t word, weir_ns now)
 {
     uint64_t count = word & ((UINT64_C(1) << window->count_bits) - 1);
     weir_ns start = word >> window->count_bits << window->unit_bits;
     if (count == 0 || now >= start + window->period) {
         weir_ns unit = UINT64_C(1) << window->unit_bits;
-        start = (now + unit - 1) & ~(unit - 1);
+        weir_ns rounded = (now + unit - 1) & ~(unit - 1);
+        start = rounded > start ? rounded : start;
         count = 0;
     }
     return (struct seen){ count, start, now > start ? now : start };
@@ -52,7 +54,8 @@ struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, 
 {
     const struct first_window *window = &shape->first;
     struct seen seen = first_read(window, word, now);
-    weir_ns looked_at = seen.count == 0 ? now : seen.at;
+    weir_ns stored = word >> window->count_bits << window->unit_bits;
+    weir_ns looked_at = now > stored ? now : stored;
     if (cost > shape->capacity)
         return (struct step){ WEIR_NEVER, word, looked_at };
     if (cost == 0)
@@ -129,5 +132,5 @@ bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
     const struct first_window *window = &shape->first;
     uint64_t count = word & ((UINT64_C(1) << window->count_bits) - 1);
     weir_ns start = word >> window->count_bits << window->unit_bits;
-    return count == 0 || start + window->period + SHAPE_GRACE_NS <= now;
+    return start + (count == 0 ? 0 : window->period) + SHAPE_GRACE_NS <= now;
 }

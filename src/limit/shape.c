@@ -16,8 +16,8 @@
 /* Unix time of the origin within its window, for windows that are multiples of the period since 1970. */
 static weir_ns phase_of(int64_t wall_at_origin, weir_ns period)
 {
-    int64_t length = (int64_t)period;
-    return (weir_ns)(wall_at_origin - floor_divide(wall_at_origin, length) * length);
+    int64_t length = (int64_t)period, rest = wall_at_origin % length;
+    return (weir_ns)(rest < 0 ? rest + length : rest);
 }
 
 static int window_init(struct shape *shape, const struct weir_limit *limit, int64_t wall_at_origin,

@@ -115,7 +115,13 @@ static int open_admin(struct doors *doors)
         open_usual_admin(doors);
         return 0;
     }
-    (void)open_admin_at(doors, address, true); /* a warning says it */
+    struct endpoint endpoint;
+    const char *why;
+    if (!endpoint_parse(address, &endpoint, &why)) {
+        complain("admin", address, -EINVAL, why);
+        return EXIT_WRONG;
+    }
+    (void)open_admin_at(doors, address, true); /* busy or unwritable: a warning says it */
     if (!doors->has_admin || endpoint_is_local(&doors->admin.address) || server->options->is_insecure)
         return 0;
     (void)fprintf(

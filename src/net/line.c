@@ -73,14 +73,15 @@ static void send_bytes(struct conn *conn, const char *at, size_t len)
 {
     if (conn->is_gone)
         return;
-    bool is_sent = stream_send(&conn->stream, at, len);
+    struct worker *worker = conn->worker;
+    size_t room = worker->unsent < WORKER_UNSENT_MAX ? WORKER_UNSENT_MAX - worker->unsent : 0;
+    bool is_sent = stream_send(&conn->stream, at, len, room);
     count_unsent(conn);
-    if (conn->worker->unsent > WORKER_UNSENT_MAX && conn->unsent_counted > 0) {
-        log_event(LOG_WARN, "output_full", "bytes=%zu", conn->worker->unsent);
-        is_sent = false;
-    }
-    if (!is_sent)
-        conn_break(conn);
+    if (is_sent)
+        return;
+    if (len > room)
+        log_event(LOG_WARN, "output_full", "bytes=%zu", worker->unsent);
+    conn_break(conn);
 }
 
 void line_flush(struct conn *conn)
@@ -190,8 +191,11 @@ void line_advance(struct conn *conn)
         leave(conn);
     }
     if (conn->first == NULL && conn->owes_continue && conn->phase != PHASE_LINGER) {
+        struct text *out = &conn->worker->out;
         conn->owes_continue = false;
-        text_slice_add(&conn->worker->out, ANSWER_CONTINUE);
+        if (out->cap - out->len < ANSWER_CONTINUE.len) /* the replies before it may have left no room */
+            line_flush(conn);
+        text_slice_add(out, ANSWER_CONTINUE);
     }
 }
 

@@ -33,7 +33,7 @@
 /* Bytes of incomplete requests of all connections of a worker. */
 #define WORKER_KEPT_MAX ((size_t)64 << 20)
 
-/* Bytes of replies that slow readers of a worker let wait; beyond it the connection that adds to them is closed. */
+/* Bytes of replies that slow readers of a worker let wait; the connection that would add more is closed instead. */
 #define WORKER_UNSENT_MAX ((size_t)128 << 20)
 
 /* Asks that may be under way at once on a worker, 4 KiB each. */

@@ -44,6 +44,10 @@ void weir_contract_free(struct weir_contract *contract)
 
 /* ---- The limiter ---------------------------------------------------------------------------------------------------- */
 
+/* What weir.h says of 0, for the message. */
+#define DEFAULT_KEYS ((size_t)65536)
+#define DEFAULT_LOG_STAMPS ((size_t)1048576)
+
 static int make_limiter(struct load *load, const struct weir_contract_options *options, struct weir **out)
 {
     const struct memory_config *memory = &load->rules->memory;
@@ -66,7 +70,8 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR,
                         load->memory == NULL ? (struct place){ 0, 0, 0 } : load->memory->place,
                         "ask for fewer keys or log stamps", "%zu keys and %zu log stamps cannot be reserved",
-                        limiter.keys, limiter.log_stamps);
+                        limiter.keys == 0 ? DEFAULT_KEYS : limiter.keys,
+                        limiter.log_stamps == 0 ? DEFAULT_LOG_STAMPS : limiter.log_stamps);
     return error == WEIR_ERR_OPTION ? WEIR_ERR_CONTRACT : error;
 }
 

@@ -134,6 +134,13 @@ void parse_memory(struct load *load, const struct field *field, const struct nod
         schema_error(load, "new-keys", given[2], "write a rate such as 10000/s, or leave it out for no bound",
                      memory->new_keys.period == 0 ? "has a unit whose length varies"
                                                   : "would admit no key at all");
+    weir_rate rate;
+    const struct rate *bound = &memory->new_keys;
+    if (bound->count > 0 && bound->period > 0
+        && !weir_rate_init(&rate, bound->count, bound->period, bound->count))
+        schema_error(load, "new-keys", given[2],
+                     "lower the count, or leave it out for no bound: a table takes some 10^7 new keys a second",
+                     "is too fast to be represented");
     load->owner = (struct owner){ 0 };
 }
 

@@ -314,6 +314,9 @@ static void read_events(struct reader *reader)
 
 int yaml_read(struct region *region, struct slice text, struct weir_diagnostics *diagnostics, struct node **out)
 {
+    /* A byte order mark says nothing in UTF-8, but libyaml would count it as a column of the first line. */
+    if (text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0)
+        text = (struct slice){ text.at + 3, text.len - 3 };
     struct reader reader = { .region = region, .diagnostics = diagnostics, .text = text };
     const struct place whole = { 0, 0, 0 };
 

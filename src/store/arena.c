@@ -8,7 +8,7 @@
 /* Rings joined per call of arena_take(), so that one caller does not pay for everybody's. */
 #define JOINS_PER_TAKE 8
 
-/* ---- Lock words ------------------------------------------------------------------------------------------- */
+/* ---- Lock words ----------------------------------------------------------------------------------------- */
 
 static inline void spin_pause(void)
 {
@@ -36,7 +36,7 @@ void word_unlock(uint16_t *lock)
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- Free lists, doubly linked through the first two stamps of each free block ------------------------------- */
+/* ---- Free lists, doubly linked through the first two stamps of each free block -------------------------- */
 
 static weir_ns *link_next(const struct arena *arena, uint32_t ring)
 {
@@ -87,7 +87,7 @@ static void join(struct arena *arena, uint32_t ring)
     list_add(arena, ring, order);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------------------- */
+/* ---- Life ----------------------------------------------------------------------------------------------- */
 
 int arena_init(struct arena *arena, size_t stamps, const struct weir_allocator *allocator)
 {
@@ -135,7 +135,7 @@ size_t arena_bytes(const struct arena *arena)
     return (size_t)arena->unit_count * (RING_UNIT * sizeof(weir_ns) + sizeof(struct ring));
 }
 
-/* ---- Taking and giving -------------------------------------------------------------------------------------- */
+/* ---- Taking and giving ---------------------------------------------------------------------------------- */
 
 unsigned arena_order(uint64_t count)
 {

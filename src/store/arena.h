@@ -2,17 +2,19 @@
 /*
  * arena.h - rings of stamps, from one block reserved at the start.
  *
- * Idea: the buddy system (Knowlton 1965) over units of eight stamps. A ring is the next power of two of a limit's
- * COUNT, so buddies fit without waste, limits of any counts share one arena, and freed neighbours join again.
+ * Idea: the buddy system (Knowlton 1965) over units of eight stamps. A ring is the next power of two of a
+ * limit's COUNT, so buddies fit without waste, limits of any counts share one arena, and freed neighbours join
+ * again.
  *
- * Ring headers are an array of their own, one per unit, and stay headers for ever: a thread that still holds the
- * number of a ring that was given back finds a lock and a generation there, never somebody's stamps.
+ * Ring headers are an array of their own, one per unit, and stay headers for ever: a thread that still holds
+ * the number of a ring that was given back finds a lock and a generation there, never somebody's stamps.
  *
- * Words:    `lock` of the arena: free lists, order and is_free of headers, links in free blocks. `returned`: rings given
- *           back, pushed by anyone, taken all at once under the lock. free_units: a gauge.
+ * Words:    `lock` of the arena: free lists, order and is_free of headers, links in free blocks. `returned`:
+ *           rings given back, pushed by anyone, taken all at once under the lock. free_units: a gauge.
  * Ordering: acquire by exchange, release by store; the push releases the ring's memory to the next drain.
  * Progress: giving back is lock-free. Taking holds the arena's lock, waited for a bounded time.
- * Reuse:    a ring is given back only by whoever took its cell away, after raising its generation under its lock.
+ * Reuse:    a ring is given back only by whoever took its cell away, after raising its generation under its
+ *           lock.
  */
 #ifndef WEIR_STORE_ARENA_H
 #define WEIR_STORE_ARENA_H
@@ -57,7 +59,10 @@ size_t arena_bytes(const struct arena *arena);
 /* The size of a ring for `count` stamps, as a power of two of units. */
 unsigned arena_order(uint64_t count);
 
-/* A ring of at least 8 << order stamps. RING_NONE with *is_busy set: the lock was held all the time; else none left. */
+/*
+ * A ring of at least 8 << order stamps. RING_NONE with *is_busy set: the lock was held all the time; else none
+ * left.
+ */
 uint32_t arena_take(struct arena *arena, unsigned order, bool *is_busy);
 
 /* Give a ring back. */

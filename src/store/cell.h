@@ -4,21 +4,21 @@
  *
  * A cell is a pair of words that change together or not at all:
  *
- *     tag    [queued:1][shape:15][tag:48]   who it is: shape 0 is EMPTY; `queued` is kept 0 until callers may wait
- *     state  [0][state:63]                  FINAL: the shape's word, or for a sliding log [gen:31][ring:32]
+ *     tag    [queued:1][shape:15][tag:48]   who it is: shape 0 is EMPTY; `queued` is 0 until callers may wait
+ *     state  [0][state:63]                  FINAL: the shape's word, or a sliding log's [gen:31][ring:32]
  *            [1][ms:31][nonce:32]           TENT: being inserted since `ms`, by the placement `nonce`
  *
  * One exchange of both makes charge and identity one step: a cell given to another key in between makes the
  * exchange fail, which two 8-byte exchanges could not promise.
  *
  * Words:    groups of eight cells, written by whoever decides, places, reclaims or sweeps; read by all.
- * Ordering: every exchange is a full barrier, every read an acquire. A cell is its whole state, so most reads need
- *           no order; the insertion does (table.c), and a log's cell publishes its ring (log.c).
+ * Ordering: every exchange is a full barrier, every read an acquire. A cell is its whole state, so most reads
+ *           need no order; the insertion does (table.c), and a log's cell publishes its ring (log.c).
  * Progress: each operation here is one instruction on the targets we build for, hence wait-free.
  * Reuse:    a FINAL content never recurs for another history: see store/README.md, rule 9.
  *
- * The exchange is the __sync builtin: gcc turns 16-byte __atomic ones into calls of libatomic, whose locks would not
- * be lock-free, and the thread sanitizer cannot see through inline assembly. x86-64 needs -mcx16.
+ * The exchange is the __sync builtin: gcc turns 16-byte __atomic ones into calls of libatomic, whose locks
+ * would not be lock-free, and the thread sanitizer cannot see through inline assembly. x86-64 needs -mcx16.
  */
 #ifndef WEIR_STORE_CELL_H
 #define WEIR_STORE_CELL_H
@@ -109,8 +109,8 @@ static inline bool cell_exchange(struct cell *cell, struct cell seen, struct cel
 /*
  * Read both words at one instant.
  * order:    acquire.
- * progress: wait-free. With AVX an aligned 16-byte load is atomic (documented by Intel and AMD); elsewhere the read
- *           is an exchange of nothing for nothing, which writes what it finds.
+ * progress: wait-free. With AVX an aligned 16-byte load is atomic (documented by Intel and AMD); elsewhere the
+ *           read is an exchange of nothing for nothing, which writes what it finds.
  * reuse:    the pair was the cell's content at one instant, so an answer computed from it is linearizable.
  */
 static inline struct cell cell_load(struct cell *cell, bool has_wide_load)

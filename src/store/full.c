@@ -2,12 +2,13 @@
 /*
  * full.c - what a new key is answered when it gets no cell.
  *
- * The limit's when-full says so, and the answer says which policy spoke and why: FULL (sixteen live candidates, no
- * ring, or the bound on new keys) or CONTENDED (64 loops lost, or a ring held by somebody else). Only `overflow`
- * decides: all such keys of a shape share one more cell with its rate and burst, so together they stay within the
- * bound of one key (P26).
+ * The limit's when-full says so, and the answer says which policy spoke and why: FULL (sixteen live candidates,
+ * no ring, or the bound on new keys) or CONTENDED (64 loops lost, or a ring held by somebody else). Only
+ * `overflow` decides: all such keys of a shape share one more cell with its rate and burst, so together they
+ * stay within the bound of one key (P26).
  *
- * Words:    slot.word, by 8-byte exchange: it belongs to one shape for ever, so it needs no tag. slot.overflows.
+ * Words:    slot.word, by 8-byte exchange: it belongs to one shape for ever, so it needs no tag.
+ *           slot.overflows.
  * Ordering: relaxed. The word is its whole state and publishes nothing.
  * Progress: lock-free; a lost exchange means that another charge was recorded. A log's overflow ring: as log.c.
  * Reuse:    none.

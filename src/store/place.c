@@ -4,9 +4,10 @@
  *
  * A cell that says nothing any more (a full bucket, a window long past) is the same as no cell, so it may serve
  * another key. "Any more" is judged with a grace of SHAPE_GRACE_NS, and floor_ns covers what grace does not: a
- * caller whose stamp is older than the reclaim would find no cell and start whole at an instant at which the key was
- * not. So whoever forgets a key at stamp t first makes sure that floor_ns >= t - grace, and whoever finds its key
- * absent decides at max(now, floor_ns). The forgotten bucket was whole at that stamp (algorithms 3.5).
+ * caller whose stamp is older than the reclaim would find no cell and start whole at an instant at which the
+ * key was not. So whoever forgets a key at stamp t first makes sure that floor_ns >= t - grace, and whoever
+ * finds its key absent decides at max(now, floor_ns). The forgotten bucket was whole at that stamp (algorithms
+ * 3.5).
  *
  * A shape that has a successor may say "full" where the next one does not: what was used before the change is paid back
  * at the new rate from then on. So its cells die only by what they were at the change; conversion does the rest
@@ -20,7 +21,7 @@
  */
 #include "store/table.h"
 
-/* ---- Looking ---------------------------------------------------------------------------------------------- */
+/* ---- Looking -------------------------------------------------------------------------------------------- */
 
 void look_at(struct store *store, const struct key *key, struct look *look)
 {
@@ -78,8 +79,8 @@ static bool is_free(struct store *store, struct cell seen, weir_ns now)
 }
 
 /*
- * The first group unless six or more of its eight are live, then the less loaded one. Always taking the less loaded
- * fills no better and sends three keys in eight to a second cache miss.
+ * The first group unless six or more of its eight are live, then the less loaded one. Always taking the less
+ * loaded fails a little later and sends three keys in eight to a second cache miss; this, one or two.
  */
 unsigned place_pick(struct store *store, const struct look *look, weir_ns now)
 {
@@ -115,7 +116,7 @@ unsigned place_pick_victim(struct store *store, const struct look *look, weir_ns
     return victim;
 }
 
-/* ---- Taking ----------------------------------------------------------------------------------------------- */
+/* ---- Taking --------------------------------------------------------------------------------------------- */
 
 /* order: acquire, pairs with floor_raise(). progress: wait-free. */
 weir_ns floor_read(struct store *store)
@@ -125,8 +126,8 @@ weir_ns floor_read(struct store *store)
 }
 
 /*
- * Before a key is forgotten at `now`: floor_ns >= now - grace. Raised by half a grace more than needed, so that it is
- * written at most twice a second.
+ * Before a key is forgotten at `now`: floor_ns >= now - grace. Raised by half a grace more than needed, so that
+ * it is written at most twice a second.
  * order:    release; the exchange that forgets comes after it and is a full barrier.
  * progress: lock-free; it only grows, so a lost exchange means that it is higher.
  */
@@ -167,7 +168,7 @@ bool place_evict(struct store *store, struct cell *cell, struct cell seen, struc
     return taken;
 }
 
-/* ---- The sweep -------------------------------------------------------------------------------------------- */
+/* ---- The sweep ------------------------------------------------------------------------------------------ */
 
 void store_sweep(struct store *store, weir_ns now, size_t groups)
 {

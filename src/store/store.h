@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * store.h - where words live: one table of 16-byte cells for all keys of all limits, and the rings of sliding logs.
+ * store.h - where words live: one table of 16-byte cells for all keys of all limits, and the rings of sliding
+ * logs.
  *
  * Reserved whole at the start; nothing here allocates, locks or makes a system call while deciding, but for the
  * rings, which have a lock word each. Stamps are ns since the limiter's origin. A key is its 64-bit hash under

@@ -159,6 +159,8 @@ class Remote(CliTest):
                  "the answer is not a decision"),
                 ("a name that is too long", http('{"decision": "allow", "limit": "%s"}' % ("a" * 64)),
                  "the answer is not a decision"),
+                ("a name that steers the terminal", http('{"decision": "allow", "limit": "\\u001b[31ma"}'),
+                 "the answer is not a decision"),
                 ("65 limits", http('{"decision": "allow", "limits": [%s]}' % ",".join(["{}"] * 65)),
                  "the answer is not a decision"),
                 ("too deep", http('{"a": ' + "[" * 100), "the answer is not a decision"),
@@ -187,6 +189,7 @@ class Remote(CliTest):
 
     def test_serve_tells_mistakes_with_status_2(self):
         for why, arguments in (("an address that is none", ["--http", "nowhere"]), ("a port that is none", ["--http", "65536"]),
+                               ("an admin address that is none", ["--http", "0", "--admin", "nowhere"]),
                                ("tokens that are not there", ["--tokens", "none"])):
             with self.subTest(why):
                 self.expect(["serve", self.contract, *arguments], WRONG, "")

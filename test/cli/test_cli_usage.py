@@ -134,9 +134,12 @@ class Usage(CliTest):
     def test_an_answer_that_cannot_be_written_is_no_answer(self):
         import subprocess
         from cli import WEIR
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([WEIR, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
-        self.assertEqual((done.returncode, done.stderr), (3, "weir: standard output: No space left on device\n"))
+        many = self.write("many.yaml", "weir: 1\nlimits:\n" + "".join(
+            f"  - {{ name: l{i}, key: [], rate: 5/s, burst: 1 }}\n" for i in range(20)))
+        for arguments in (["version"], ["check", many, "path=/"], ["explain", many], ["explain", many, "--json"]):
+            with self.subTest(arguments), open("/dev/full", "w") as full:
+                done = subprocess.run([WEIR, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual((done.returncode, done.stderr), (3, "weir: standard output: No space left on device\n"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What grows has an end: connections beyond the descriptors wait their turn, and whoever floods is not crashed into."""
 import os
+import re
 import resource
+import signal
+import socket
 import subprocess
 import threading
 import unittest
@@ -95,6 +98,31 @@ class Bounds(unittest.TestCase):
             for connection in connections:
                 connection.socket.close()
             self.assertEqual(server.check().status, 200)
+
+    def test_40_replies_of_11_megabytes_that_nobody_reads(self):
+        """Replies that wait are bounded before they are kept, also when all of them are made in one turn of the loop:
+        memory of a connection that is closed for it comes back only after the turn."""
+        limits = ''.join(f'  - {{ name: {"n" * 58}-{i:02}, key: [], rate: 1000000/s, burst: 1000000 }}\n'
+                         for i in range(64))
+        batch = request('POST', '/v1/check', '{"requests":[' + ','.join(['{"attributes":{}}'] * 1000) + ']}')
+        with Server('weir: 1\nlimits:\n' + limits, args=['--workers', '1']) as server:
+            connections = [server.connect() for _ in range(40)]
+            for connection in connections:
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.ask('GET', '/healthz')
+            server.process.send_signal(signal.SIGSTOP)
+            for connection in connections:
+                connection.send(batch)
+            server.process.send_signal(signal.SIGCONT)
+            self.assertEqual(server.ask('GET', '/healthz').status, 200)
+            waiting = [int(bytes) for bytes in re.findall('event=output_full bytes=([0-9]+)', server.log())]
+            self.assertGreater(len(waiting), 0)
+            self.assertLessEqual(max(waiting), 128 << 20)
+            most_kb = int(read(f'/proc/{server.process.pid}/status').split('VmHWM:')[1].split()[0])
+            if not is_sanitized(server):
+                self.assertLess(most_kb, 224 << 10, 'the bound is 128 MiB a worker')
+            for connection in connections:
+                connection.socket.close()
 
     def test_thousands_of_connections_come_and_go(self):
         with Server(BUCKET, args=['--workers', '2']) as server:

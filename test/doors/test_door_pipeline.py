@@ -102,6 +102,55 @@ class Order(unittest.TestCase):
             sender.join()
 
 
+# Bytes of replies that a worker collects before it sends them (WORKER_OUTPUT).
+COLLECTED = 4 * 48 * 1024
+
+
+class FullOutput(unittest.TestCase):
+    """100 Continue behind replies that leave no room for it in what is collected: it used to be lost, and the next
+    reply to end the process."""
+
+    ITEM = '{"attributes":{"tenant":"a"},"mode":"peek"}'
+
+    def batch(self, count):
+        return request('POST', '/v1/check', '{"requests":[' + ','.join([self.ITEM] * count) + ']}')
+
+    def bad(self, length):
+        return request('POST', '/v1/check', '{"attributes":{"%s":1}}' % ('A' * length))
+
+    def size(self, server, data):
+        """Of the reply to a request, in bytes."""
+        with server.connect() as connection:
+            connection.send(data)
+            reply = connection.reply()
+            head = f'{reply.version} {reply.status} {reply.reason}\r\n'
+            return len(head) + sum(len(f'{n}: {v}\r\n') for n, v in reply.fields.items()) + 2 + len(reply.body)
+
+    def fillings(self, server):
+        """(items of a batch, bytes of a bad name, how many such before it) for replies just below COLLECTED."""
+        item = self.size(server, self.batch(501)) - self.size(server, self.batch(500))
+        begin = self.size(server, self.batch(500)) - 500 * item
+        bad = [self.size(server, self.bad(length)) for length in range(1, 41)]
+        found = []
+        for left in range(0, 25):
+            found += [(items, length, times) for times in range(1, 9) for length in range(1, 41)
+                      for items in [(COLLECTED - left - begin - times * bad[length - 1]) // item]
+                      if begin + items * item + times * bad[length - 1] == COLLECTED - left][:1]
+        self.assertGreater(len(found), 10)
+        return found
+
+    def test_continue_has_no_room(self):
+        with Server(PLENTY) as server:
+            for items, length, times in self.fillings(server):
+                with self.subTest(items=items, length=length, times=times), server.connect() as connection:
+                    head = request('POST', '/v1/check', b'{"attributes":{}}', [('Expect', '100-continue')])[:-17]
+                    connection.send(self.bad(length) * times + self.batch(items) + head)
+                    self.assertEqual([connection.reply().status for _ in range(times + 2)],
+                                     [400] * times + [200, 100])
+                    connection.send('{"attributes":{}}')
+                    self.assertEqual(connection.reply().status, 200)
+
+
 class Disconnect(unittest.TestCase):
     def test_hang_up_while_decisions_are_under_way(self):
         """asks = answers: each started decision was completed, and none twice (that would abort the server)."""

@@ -38,6 +38,7 @@ class Backend:
             protocol_version = 'HTTP/1.1'
 
             def answer(self):
+                self.rfile.read(int(self.headers.get('Content-Length', 0)))  # unread, it would reset the connection
                 backend.seen.append((self.command, self.path, dict(self.headers)))
                 time.sleep(delay)
                 body = b'forbidden by the application' if self.path == '/own-403' else b'the application'
@@ -218,6 +219,15 @@ class Example(unittest.TestCase):
             stack.stop_weir()
             self.assertEqual(stack.nginx.ask().status, 502)
 
+    def test_heads_that_nginx_accepts_reach_a_decision(self):
+        """An old client without Host, and a path of raw bytes: weir would refuse a head that passed them on as such."""
+        for name in [*BOTH, 'nginx-accel.conf']:
+            with Stack(name) as stack:
+                for head in ['GET /old HTTP/1.0\r\n', 'GET /caf\xe9?\xe9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n']:
+                    with self.subTest(name=name, head=head), Connection(stack.nginx.port) as connection:
+                        connection.send(head.encode('latin-1') + b'\r\n')
+                        self.assertEqual(connection.reply().status, 200)
+
     # A client that sends these would like to be somebody else, ask for something else, or wait.
     FORGED = [
         [('X-Forwarded-For', '203.0.113.7')],
@@ -260,7 +270,8 @@ class Example(unittest.TestCase):
                     self.assertEqual(reply.fields['retry-after'], '12', 'one in 12 s, whatever the client wishes')
                     self.assertLess(time.monotonic() - begun, 5, 'it did not wait the 10 s it asked for')
             self.assertEqual(len(stack.app.seen), 5)
-            for spelling in ['/login?x', '//login', '/a/../login', '/%6cogin', '/login#/free', '/./login?/../free']:
+            for spelling in ['/login?x', '//login', '/a/../login', '/%6cogin', '/login#/free', '/./login?/../free',
+                             '/login/', '/login/?x']:
                 self.assertEqual(stack.nginx.ask(spelling, 'POST').status, 429, spelling)
 
     def test_B49_nobody_spends_the_budget_of_another(self):

@@ -136,10 +136,16 @@ static void a_first_request_window_emptied_again_is_absent(void **state)
     uint64_t word = shape_undo(&shape, step.word, step.at, 3 * S, 2);
     struct step next = shape_decide(&shape, word, 9 * S, 1);
     assert_true(shape_report(&shape, &next, 1).reset_at == 19 * S); /* a window of its own, from 9 s */
-    assert_true(shape_is_dead(&shape, word, 3 * S));
+    assert_false(shape_is_dead(&shape, word, 3 * S));               /* it keeps how late it was, for a grace */
+    assert_true(shape_is_dead(&shape, word, 3 * S + SHAPE_GRACE_NS));
     step = shape_decide(&shape, 0, 3 * S, 2);
     next = shape_decide(&shape, step.word, 20 * S, 1);
     assert_true(shape_undo(&shape, next.word, step.at, 20 * S, 2) == next.word); /* another window by now */
+
+    step = shape_decide(&shape, 0, 61 * S, 1);
+    word = shape_undo(&shape, step.word, step.at, 61 * S, 1);
+    assert_true(shape_decide(&shape, word, 5 * S, 1).at
+                >= 61 * S); /* a stale stamp begins no window beside one forgotten */
 }
 
 static void a_log_loses_entries_of_that_stamp(void **state)

@@ -439,6 +439,8 @@ static void parts_of_a_contract(void **state)
         { "too many", "memory: { keys: 4294967297 }\n", "keys 4294967297 of memory is too large" },
         { "new keys by the month", "memory: { new-keys: 5/month }\n",
           "new-keys 5/month of memory has a unit whose length varies" },
+        { "more new keys than can be counted", "memory: { new-keys: 99999999999999/s }\n",
+          "new-keys 99999999999999/s of memory is too fast to be represented" },
         { "no new keys", "memory: { new-keys: 0/s }\n", "new-keys 0/s of memory would admit no key at all" },
         { "headers", "headers: draft\n", "" },
         { "no such headers", "headers: both\n", "headers both is not a word that this field knows" },

@@ -35,6 +35,14 @@ static void refuses_what_can_mislead(void **state)
           "\xef\xbb\xbf"
           "a: 1\n",
           "" },
+        { "and indents nothing: the second key stands in the same column",
+          "\xef\xbb\xbf"
+          "a: 1\nb: 2\n",
+          "" },
+        { "nor moves a column",
+          "\xef\xbb\xbf"
+          "a: *x\n",
+          "1:4 alias '*x': aliases are not part of the language" },
         { "a final `...` ends the one document", "a: 1\n...\n", "" },
         { "nothing at all", "", "0:0 the contract is empty" },
         { "comments alone", "# nothing\n", "0:0 the contract is empty" },

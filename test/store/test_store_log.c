@@ -200,8 +200,8 @@ static void a_held_ring_is_contended_and_not_a_denial(void **state)
 }
 
 /*
- * One in ten seconds: a stamp at 50 is dropped by one at 100, which is then given back. A caller still at 55 must not
- * be admitted beside 50; it is decided at 100, as it would be had the log kept what it knew.
+ * One in ten seconds: a stamp at 50 is dropped by one at 100, which is then given back. A caller still at 55
+ * must not be admitted beside 50; it is decided at 100, as it would be had the log kept what it knew.
  */
 static void an_emptied_log_still_knows_how_late_it_is(void **state)
 {
@@ -228,7 +228,7 @@ static void an_emptied_log_still_knows_how_late_it_is(void **state)
     kit_close(&kit);
 }
 
-/* ---- The arena by itself ------------------------------------------------------------------------------------- */
+/* ---- The arena by itself -------------------------------------------------------------------------------- */
 
 /* Random takes and gives against a map of units: no two rings overlap, all is joined again at the end. */
 static void the_arena_never_hands_out_a_unit_twice(void **state)

@@ -116,7 +116,10 @@ static void a_cell_is_reused_when_dead_with_grace_and_no_earlier(void **state)
     }
 }
 
-/* Algorithms 3.5: ten admitted at 0, the cell reclaimed at 2 s; without a floor a caller of stamp 0 gets ten more. */
+/*
+ * Algorithms 3.5: ten admitted at 0, the cell reclaimed at 2 s; without a floor a caller of stamp 0 gets ten
+ * more.
+ */
 static void a_late_caller_cannot_start_whole_in_the_past(void **state)
 {
     (void)state;
@@ -230,7 +233,10 @@ static void two_insertions_of_one_key_leave_one_cell(void **state)
     kit_close(&kit);
 }
 
-/* A key of another limit with our 48 tag bits and our groups: never decided under our shape, never a second cell. */
+/*
+ * A key of another limit with our 48 tag bits and our groups: never decided under our shape, never a second
+ * cell.
+ */
 static void a_stranger_of_the_same_tag_is_not_decided_by_our_shape(void **state)
 {
     (void)state;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Decisions on keys: the shape's arithmetic reaches the cell, refusals leave no trace, charges can be given back. */
+/*
+ * Decisions on keys: the shape's arithmetic reaches the cell, refusals leave no trace, charges can be given
+ * back.
+ */
 #include "store/kit.h"
 #include "support/random.h"
 
@@ -115,7 +118,9 @@ static void refusals_and_looks_write_nothing(void **state)
     }
 }
 
-/* A peek says how the request would end; its numbers are those before it, so `remaining` still counts the cost. */
+/*
+ * A peek says how the request would end; its numbers are those before it, so `remaining` still counts the cost.
+ */
 static void a_peek_answers_as_the_take_would(void **state)
 {
     (void)state;
@@ -184,7 +189,9 @@ static void an_undo_gives_back_what_was_taken(void **state)
         kit_open(&kit, 9, 1024);
         const struct shape *shape = kit_shape(&kit, limits[i]);
         uint64_t key = hash_at(&kit, 0, 1);
-        /* In binary mode a used bucket is anchored up to a tick late, and an undo may keep one more: 19 of 20. */
+        /*
+         * In binary mode a used bucket is anchored up to a tick late, and an undo may keep one more: 19 of 20.
+         */
         uint64_t some = limits[i].rate.count == 17 ? 7 : 8;
         expect_row(take(&kit, shape, key, 10 * S, 12).outcome == WEIR_ALLOW, limits[i].name);
         struct store_answer taken = take(&kit, shape, key, 10 * S, some);

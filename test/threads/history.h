@@ -2,8 +2,9 @@
 /*
  * history.h - what threads were answered, and whether one thread could have been (P22) within the bound (G1).
  *
- * The model is written from the definition, on plain numbers: a bucket of one token per second, or a log of so many in
- * any second. It knows nothing of cells: a key that was forgotten is one whose bucket was full at the stamp reported.
+ * The model is written from the definition, on plain numbers: a bucket of one token per second, or a log of so
+ * many in any second. It knows nothing of cells: a key that was forgotten is one whose bucket was full at the
+ * stamp reported.
  */
 #ifndef WEIR_TEST_HISTORY_H
 #define WEIR_TEST_HISTORY_H
@@ -42,7 +43,9 @@ static inline weir_ns at_least(weir_ns x, weir_ns y)
     return x > y ? x : y;
 }
 
-/* Apply an op to the truth at the stamp that its answer says; whether the answer is what the definition gives. */
+/*
+ * Apply an op to the truth at the stamp that its answer says; whether the answer is what the definition gives.
+ */
 static inline bool applies_bucket(const struct model *model, struct truth *truth, const struct op *op)
 {
     if (op->kind == OP_UNDO) {
@@ -95,8 +98,8 @@ static inline bool applies_log(const struct model *model, struct truth *truth, c
 }
 
 /*
- * Wing and Gong: some order of the ops, true to which returned before which was called, gives every answer. A search
- * over which op took effect first; short histories need no memory of failures.
+ * Wing and Gong: some order of the ops, true to which returned before which was called, gives every answer. A
+ * search over which op took effect first; short histories need no memory of failures.
  */
 static inline bool is_linearizable(const struct model *model, const struct op *const *ops, unsigned count,
                                    uint32_t done, const struct truth *truth)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * schedule.h - many threads in one: the store compiled so that every touch of shared memory may switch to another.
+ * schedule.h - many threads in one: the store compiled so that every touch of shared memory may switch to
+ * another.
  *
- * Threads are coroutines, a seeded generator chooses who goes on, and a history is checked against a model written
- * from the definition. So rare interleavings are common, every finding has a seed, and a "thread" can be stopped for
- * ever at any touch. It cannot show what weak memory order does; proof/ and the real threads are for that.
+ * Threads are coroutines, a seeded generator chooses who goes on, and a history is checked against a model
+ * written from the definition. So rare interleavings are common, every finding has a seed, and a "thread" can
+ * be stopped for ever at any touch. It cannot show what weak memory order does; proof/ and the real threads are
+ * for that.
  *
  * A test defines its mutation, if it is one, and includes this file, which includes the store.
  */
@@ -30,7 +32,7 @@ static void schedule_step(void);
 #include "support/random.h"
 #include "threads/history.h"
 
-/* ---- Coroutines -------------------------------------------------------------------------------------------- */
+/* ---- Coroutines ----------------------------------------------------------------------------------------- */
 
 #define FIBERS_MAX 4
 #define FIBER_STACK (64 * 1024)
@@ -100,24 +102,28 @@ static void fiber_main(void)
     setcontext(next == FIBERS_MAX ? &schedule.main : &schedule.fibers[next].context);
 }
 
+/* getcontext() returns once here, but compilers know it as one that may return twice: no loop around it. */
+static __attribute__((noinline)) void fiber_init(struct fiber *fiber)
+{
+    if (fiber->stack == NULL)
+        fiber->stack = malloc(FIBER_STACK);
+    fiber->is_done = false;
+    fiber->steps = 0;
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack;
+    fiber->context.uc_stack.ss_size = FIBER_STACK;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, fiber_main, 0);
+}
+
 /* Run `count` fibers until each is done or stopped. */
 static void schedule_run(unsigned count, void (*body)(unsigned))
 {
     schedule.count = count;
     schedule.body = body;
     schedule.time = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct fiber *fiber = &schedule.fibers[i];
-        if (fiber->stack == NULL)
-            fiber->stack = malloc(FIBER_STACK);
-        fiber->is_done = false;
-        fiber->steps = 0;
-        getcontext(&fiber->context);
-        fiber->context.uc_stack.ss_sp = fiber->stack;
-        fiber->context.uc_stack.ss_size = FIBER_STACK;
-        fiber->context.uc_link = NULL;
-        makecontext(&fiber->context, fiber_main, 0);
-    }
+    for (unsigned i = 0; i < count; i++)
+        fiber_init(&schedule.fibers[i]);
     schedule.current = FIBERS_MAX;
     unsigned first = choose();
     if (first == FIBERS_MAX)
@@ -136,7 +142,9 @@ static void schedule_free(void)
     }
 }
 
-/* The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c. */
+/*
+ * The mutant that forgets what others did between its look and its write; see test_threads_mutant_exchange.c.
+ */
 #ifdef CELL_EXCHANGE_MUTANT
 static bool exchange_by_load_and_store(struct cell *cell, const struct cell *seen, const struct cell *next)
 {
@@ -148,7 +156,7 @@ static bool exchange_by_load_and_store(struct cell *cell, const struct cell *see
 }
 #endif
 
-/* ---- Random runs ------------------------------------------------------------------------------------------------ */
+/* ---- Random runs ---------------------------------------------------------------------------------------- */
 
 #define KEYS_MAX 3
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Deciding calls no allocator. With `--decide` this program makes decisions between two marks that test_quiet_calls.py
- * looks for in its trace of system calls: getppid(), which nothing else here calls.
+ * Deciding calls no allocator. With `--decide` this program makes decisions between two marks that
+ * test_quiet_calls.py looks for in its trace of system calls: getppid(), which nothing else here calls.
  */
 #include <unistd.h>
 
@@ -71,7 +71,10 @@ static int open_weir(void)
     return code;
 }
 
-/* New and known keys, refusals, composites, batches, peeks, a full table, an exhausted arena, reclaims, a sweep. */
+/*
+ * New and known keys, refusals, composites, batches, peeks, a full table, an exhausted arena, reclaims, a
+ * sweep.
+ */
 static unsigned long decide(void)
 {
     unsigned long answers = 0;

@@ -77,8 +77,8 @@ static void frozen_time_grants_the_burst_exactly(void **state)
 }
 
 /*
- * P23: one thread stopped for ever at any touch of shared memory. The others finish, all but what the stopped one may
- * have taken is granted, never more, and the table is left in a state that the next caller can use.
+ * P23: one thread stopped for ever at any touch of shared memory. The others finish, all but what the stopped
+ * one may have taken is granted, never more, and the next caller finds a table that it can use.
  */
 static void a_stopped_thread_stops_nobody(void **state)
 {
@@ -124,7 +124,7 @@ static void a_lone_decision_is_bounded(void **state)
     run_close();
 }
 
-/* ---- Composites through the public calls (P27) ------------------------------------------------------------------ */
+/* ---- Composites through the public calls (P27) ---------------------------------------------------------- */
 
 static struct {
     struct weir *weir;

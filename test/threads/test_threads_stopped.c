@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A real thread is stopped by a signal at an instruction of the kernel's choice, in the middle of decisions, for as long
- * as the others work: all of them finish, and nothing is granted twice (P23).
+ * A real thread is stopped by a signal at an instruction of the kernel's choice, in the middle of decisions,
+ * for as long as the others work: all of them finish, and nothing is granted twice (P23).
  *
- * test_threads_scheduled.c stops at every touch of shared memory in turn; this one believes no list of touches. Not
- * under the thread sanitizer, which puts signals off.
+ * test_threads_scheduled.c stops at every touch of shared memory in turn; this one believes no list of touches.
+ * Not under the thread sanitizer, which puts signals off.
  */
 #include <errno.h>
 #include <semaphore.h>

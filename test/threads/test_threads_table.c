@@ -2,8 +2,8 @@
 /*
  * LABELS: threads
  *
- * Real threads on a table of sixteen cells, so that keys collide, insert at once and are reclaimed under each other
- * (P21, P22, P24, G1). Run again under the thread sanitizer.
+ * Real threads on a table of sixteen cells, so that keys collide, insert at once and are reclaimed under each
+ * other (P21, P22, P24, G1). Run again under the thread sanitizer.
  */
 #include "store/kit.h"
 #include "support/random.h"
@@ -16,7 +16,7 @@
 #define SCALE 1
 #endif
 
-/* ---- Frozen time grants the burst exactly --------------------------------------------------------------------- */
+/* ---- Frozen time grants the burst exactly --------------------------------------------------------------- */
 
 static struct {
     struct kit kit;
@@ -75,7 +75,9 @@ static void frozen_time_grants_the_burst_exactly(void **state)
                 crew_round(&crew);
                 for (unsigned key = 0; key < 3; key++) {
                     expect_row(cells_of(&burst.kit, 1 + 3 * round + key) == 1, limits[i].name);
-                    /* A binary bucket is anchored up to a tick late: one token of a full burst may be missing. */
+                    /*
+                     * A binary bucket is anchored up to a tick late: one token of a full burst may be missing.
+                     */
                     expect_row(
                         burst.allowed[key] == burst.shape->capacity
                             || (limits[i].rate.count == 17 && burst.allowed[key] + 1 == burst.shape->capacity),
@@ -90,7 +92,7 @@ static void frozen_time_grants_the_burst_exactly(void **state)
     }
 }
 
-/* ---- Moving time: never above the bound -------------------------------------------------------------------------- */
+/* ---- Moving time: never above the bound ----------------------------------------------------------------- */
 
 #define BOUND_KEYS 40
 #define BOUND_LOG 60000
@@ -139,8 +141,8 @@ static int by_key_and_stamp(const void *x, const void *y)
 }
 
 /*
- * For every two stamps of a key: admitted <= burst + seconds between. Over sorted grants, with P the sum so far and T
- * the stamp: the largest (P_j - T_j) - min over i <= j of (P_before_i - T_i) is at most the burst.
+ * For every two stamps of a key: admitted <= burst + seconds between. Over sorted grants, with P the sum so far
+ * and T the stamp: the largest (P_j - T_j) - min over i <= j of (P_before_i - T_i) is at most the burst.
  */
 static void expect_bound(const struct grant *grants, size_t count, uint64_t burst_tokens)
 {
@@ -190,7 +192,7 @@ static void moving_time_never_grants_more_than_the_bound(void **state)
     free(bound.grants);
 }
 
-/* ---- Short histories are linearizable ------------------------------------------------------------------------------ */
+/* ---- Short histories are linearizable ------------------------------------------------------------------- */
 
 #define LIN_THREADS 4
 #define LIN_OPS 3
@@ -272,7 +274,7 @@ static void short_histories_are_linearizable(void **state)
     kit_close(&lin.kit);
 }
 
-/* ---- Everything at once: for the thread sanitizer ---------------------------------------------------------------- */
+/* ---- Everything at once: for the thread sanitizer ------------------------------------------------------- */
 
 static struct {
     struct kit kit;
@@ -349,7 +351,10 @@ static void anything_at_once_leaves_a_whole_table(void **state)
     crew_round(&crew);
     crew_close(&crew);
 
-    /* When all is over and dead: no cell and no ring is lost, but for the calendar's keys, which live for the day. */
+    /*
+     * When all is over and dead: no cell and no ring is lost, but for the calendar's keys, which live for the
+     * day.
+     */
     weir_ns later = mixed.clock + WEIR_DAY * 2;
     store_sweep(mixed.kit.store, later, 64);
     struct weir_stats stats = kit_stats(&mixed.kit, later);
