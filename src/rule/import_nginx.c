@@ -388,7 +388,12 @@ static void write_contract(struct config *config)
 
 static void read_http(struct config *config)
 {
-    for (const struct directive *it = directive_next(config->http->children, "limit_req_zone"); it != NULL;
+    const struct directive *first = directive_next(config->http->children, "limit_req_zone");
+    size_t count = 0;
+    for (const struct directive *it = first; it != NULL; it = directive_next(it->next, "limit_req_zone"))
+        count++;
+    config->zones = REGION_NEW(config->import->region, struct zone, count < ZONES_MAX ? count + 1 : ZONES_MAX);
+    for (const struct directive *it = first; config->zones != NULL && it != NULL;
          it = directive_next(it->next, "limit_req_zone"))
         read_zone(config, it);
     nginx_read_servers(config);
@@ -407,9 +412,8 @@ int import_nginx(struct import *import, const struct import_file *file)
     int error = file == NULL ? import_file(import, import->path, &own) : 0;
     if (error == 0)
         error = nginx_read(import, file == NULL ? &own : file, is_alone, &root);
-    config.zones = REGION_NEW(import->region, struct zone, ZONES_MAX);
-    if (error != 0 || config.zones == NULL)
-        return error != 0 ? error : WEIR_ERR_MEMORY;
+    if (error != 0)
+        return error;
     if (diagnostics_errors(import->diagnostics) > 0)
         return 0;
     config.http = directive_next(root.children, "http");

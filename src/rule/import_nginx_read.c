@@ -28,7 +28,8 @@ struct reader {
     unsigned blocks;
     struct nginx_word words[NGINX_WORDS_MAX]; /* of the directive that is read */
     unsigned count;
-    char *storage;      /* for one word */
+    char *storage; /* for one word: as long as the longest file */
+    size_t storage_size;
     const char *folder; /* of the first file, with its slash */
     bool is_alone, has_stopped;
 };
@@ -184,6 +185,12 @@ static bool push_file(struct reader *reader, const struct import_file *file, con
                     IMPORT_FILES_MAX);
         return false;
     }
+    if (file->text.len >= reader->storage_size) {
+        reader->storage_size = 2 * file->text.len + 1;
+        reader->storage = REGION_NEW(reader->import->region, char, reader->storage_size);
+        if (reader->storage == NULL)
+            return false;
+    }
     reader->files++;
     reader->stack[reader->depth++] =
         (struct cursor){ .file = *file, .line = 1, .column = 1, .block = reader->block };
@@ -327,18 +334,14 @@ int nginx_read(struct import *import, const struct import_file *file, bool is_al
     size_t folder_len = slash == NULL ? 0 : (size_t)(slash - file->name) + 1;
     reader->import = import;
     reader->stack = REGION_NEW(import->region, struct cursor, IMPORT_FILES_MAX);
-    reader->storage = malloc(2 * WEIR_CONTRACT_BYTES_MAX); /* the longest word is a file */
     reader->folder = region_copy(import->region, (struct slice){ file->name, folder_len }).at;
     reader->is_alone = is_alone;
     reader->block = root;
-    if (reader->stack == NULL || reader->storage == NULL || reader->folder == NULL) {
-        free(reader->storage);
+    if (reader->stack == NULL || reader->folder == NULL)
         return WEIR_ERR_MEMORY;
-    }
     (void)push_file(reader, file, root);
     while (reader->depth > 0 && !reader->has_stopped)
         read_step(reader);
-    free(reader->storage);
     return import->region->has_failed ? WEIR_ERR_MEMORY : 0;
 }
 
