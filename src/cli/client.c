@@ -240,6 +240,7 @@ static bool parse_head(struct slice text, struct reply_head *head)
         || !slice_to_u64((struct slice){ text.at + 9, 3 }, 599, &status) || status < 100)
         return false;
     head->status = (unsigned)status;
+    head->has_length = status == 204; /* which has no body, and therefore no length */
     head->closes = text.at[7] == '0';
 
     const char *end = text.at + text.len - 2;
