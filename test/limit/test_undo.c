@@ -106,6 +106,57 @@ static void no_undo_leaves_more_than_never_having_asked(void **state)
 
 /* ---- Windows: only in the window it was charged to ------------------------------------------------------------- */
 
+/*
+ * The limit changes between charge and undo. A twin that never made the request takes whatever the other takes: it must
+ * never have less. (A window that begins with a request begins elsewhere for who did not make it: not compared.) And where no time passed, all of it comes back, but for the ticks that rounding keeps.
+ */
+static void no_undo_across_a_change_leaves_more_either(void **state)
+{
+    (void)state;
+    static const struct weir_limit kinds[] = {
+        { .algorithm = WEIR_TOKEN_BUCKET },
+        { .algorithm = WEIR_FIXED_WINDOW },
+        { .algorithm = WEIR_SLIDING_WINDOW },
+    };
+    struct random random = { .state = random_seed(7) };
+    for (unsigned run = 0; run < 20000; run++) {
+        struct weir_limit before = kinds[run % COUNT_OF(kinds)], after = before;
+        bool is_bucket = before.algorithm == WEIR_TOKEN_BUCKET;
+        before.rate = (struct weir_quota){ 1 + random_below(&random, 20), (1 + random_below(&random, 3)) * S };
+        after.rate = (struct weir_quota){ 1 + random_below(&random, 20), (1 + random_below(&random, 3)) * S };
+        before.burst = is_bucket ? 1 + random_below(&random, 20) : 0;
+        after.burst = is_bucket ? 1 + random_below(&random, 20) : 0;
+        struct shape old = shape_of(before), next = shape_of(after);
+        weir_ns charged_at = random_below(&random, 4 * S), change = charged_at, undone_at;
+        bool is_still = random_below(&random, 4) == 0;
+        if (!is_still)
+            change += random_below(&random, 2 * S);
+        undone_at = is_still ? change : change + random_below(&random, 2 * S);
+        next.since = change;
+
+        uint64_t twin = 0, word = 0, cost = 1 + random_below(&random, 5), others = random_below(&random, 4);
+        word = twin = shape_decide(&old, 0, random_below(&random, charged_at + 1), 1).word;
+        struct step step = shape_decide(&old, word, charged_at, cost);
+        if (step.outcome != WEIR_ALLOW || step.at > change)
+            continue;
+        word = shape_convert(&old, &next, step.word);
+        twin = shape_convert(&old, &next, twin);
+        for (uint64_t i = 0; i < others; i++) {
+            weir_ns at = change + (undone_at - change) / 4 * i;
+            struct step taken = shape_decide(&next, word, at, 1);
+            if (taken.outcome != WEIR_ALLOW)
+                continue;
+            word = taken.word;
+            twin = shape_decide(&next, twin, at, 1).word;
+        }
+        word = shape_undo_converted(&old, &next, word, step.at, undone_at, cost);
+        uint64_t left = remaining(&next, word, undone_at), twins = remaining(&next, twin, undone_at);
+        if (left > twins || (is_still && twins - left > (is_bucket ? 1 : 0)))
+            fail_msg("run %u, kind %u: %llu left, %llu for who never asked", run, run % 3,
+                     (unsigned long long)left, (unsigned long long)twins);
+    }
+}
+
 static void windows_give_back_in_their_own_window(void **state)
 {
     (void)state;
@@ -230,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_strict_refund_returns_what_refill_has_not),
         cmocka_unit_test(a_late_refund_mints_nothing),
         cmocka_unit_test(no_undo_leaves_more_than_never_having_asked),
+        cmocka_unit_test(no_undo_across_a_change_leaves_more_either),
         cmocka_unit_test(windows_give_back_in_their_own_window),
         cmocka_unit_test(a_first_request_window_emptied_again_is_absent),
         cmocka_unit_test(a_log_loses_entries_of_that_stamp),
