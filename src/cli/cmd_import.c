@@ -8,11 +8,10 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
-static const char about[] =
-    "Write a contract that admits what a foreign configuration admits:\n"
-    "  ratelimit  a YAML file of envoyproxy/ratelimit, a ConfigMap, or a folder\n"
-    "  nginx      limit_req_zone and limit_req of an nginx configuration\n"
-    "A comment says where it differs; what cannot be said is refused with its place.\n";
+static const char about[] = "Write a contract that admits what a foreign configuration admits:\n"
+                            "  ratelimit  a YAML file of envoyproxy/ratelimit, a ConfigMap, or a folder\n"
+                            "  nginx      limit_req_zone and limit_req of an nginx configuration\n"
+                            "A comment says where it differs; what cannot be said is refused with its place.\n";
 
 static const struct {
     const char *name;
