@@ -436,6 +436,7 @@ struct weir_ask {
         *retry_id;       /* NULL, or what makes a retry the same request, for limits with retries_free_within */
     size_t retry_id_len; /* at most WEIR_KEY_MAX */
     bool is_estimate;    /* weir_reserve: this cost is settled later; when no ask says so, all are */
+    bool is_fixed;       /* but not those that say this */
 };
 
 /*

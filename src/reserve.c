@@ -146,11 +146,12 @@ static void note_charges(const struct weir_set *set, const struct weir_ask *asks
         if (asks[i].cost == 0 || each[i].outcome != WEIR_ALLOW || each[i].policy != WEIR_POLICY_NONE
             || set_shape(set, limit, hash) == NULL)
             continue;
-        out->parts[out->count++] = (struct charged){ .lineage = limit->family->lineage,
-                                                     .flags = !some || asks[i].is_estimate ? FLAG_SETTLES : 0,
-                                                     .hash = hash,
-                                                     .cost = asks[i].cost,
-                                                     .at = set_to_stamp(set->weir, each[i].decided_at) };
+        out->parts[out->count++] =
+            (struct charged){ .lineage = limit->family->lineage,
+                              .flags = asks[i].is_estimate || (!some && !asks[i].is_fixed) ? FLAG_SETTLES : 0,
+                              .hash = hash,
+                              .cost = asks[i].cost,
+                              .at = set_to_stamp(set->weir, each[i].decided_at) };
     }
 }
 

@@ -69,6 +69,7 @@ static void mark_estimates(const struct rules *rules, struct questions *question
     for (size_t i = 0; i < questions->count; i++) {
         const struct rule *rule = &rules->list[questions->met[i]];
         questions->asks[i].is_estimate = has_measured ? rule->has_cost_from : rule->cost == 0;
+        questions->asks[i].is_fixed = !questions->asks[i].is_estimate;
     }
 }
 

@@ -499,6 +499,41 @@ static void reservations_settle_what_was_estimated(void **state)
     weir_contract_free(contract);
 }
 
+/* Where every limit has a cost of its own there is nothing to settle, and a cancel gives all of it back. */
+static void fixed_costs_are_not_settled(void **state)
+{
+    (void)state;
+    struct weir_contract *contract =
+        load("weir: 1\nlimits:\n - { name: a, key: [], rate: 1/s, burst: 10, cost: 3 }\n"
+             " - { name: s, key: [], rate: 1/s, burst: 10, enforce: shadow }\n");
+    struct weir_request request = { NULL, 0, 1, false };
+    struct weir_reservation ticket;
+    struct weir_settlement settlement;
+    struct weir_answer answer;
+    struct weir *limiter = weir_contract_limiter(contract);
+    assert_int_equal(weir_contract_reserve(contract, &request, 0, S, &answer, &ticket), 0);
+    assert_int_equal(answer.each[1].remaining, 9);
+    assert_int_equal(weir_settle(limiter, ticket.bytes, ticket.len, 1, 0, &settlement), 0);
+    assert_int_equal(settlement.returned, 0);
+    assert_int_equal(weir_contract_reserve(contract, &request, 0, S, &answer, &ticket), 0);
+    assert_int_equal(answer.each[0].remaining, 4);
+    assert_int_equal(weir_cancel(limiter, ticket.bytes, ticket.len, 0, &settlement), 0);
+    assert_int_equal(settlement.returned, 3);
+
+    /* Nothing that could be refunded is enforced: the shadow has its own back. */
+    assert_int_equal(weir_contract_refund(contract, &request, 0, &settlement), 0);
+    assert_int_equal(settlement.limit, WEIR_NO_LIMIT);
+    assert_int_equal(ask(contract, "path=/", 0, 0).each[1].remaining, 9);
+
+    /* A request that meets no limit is allowed, and there is nothing to keep. */
+    weir_contract_free(contract);
+    contract = load("weir: 1\nlimits:\n - { name: a, when: { path: /x }, key: [], rate: 1/s, burst: 10 }\n");
+    assert_int_equal(weir_contract_reserve(contract, &request, 0, S, &answer, &ticket), 0);
+    assert_int_equal(answer.decision.outcome, WEIR_ALLOW);
+    assert_int_equal(ticket.len, 0);
+    weir_contract_free(contract);
+}
+
 static void keys_can_be_reset(void **state)
 {
     (void)state;
@@ -556,6 +591,7 @@ int main(void)
         cmocka_unit_test(survives_each_failed_allocation),
         cmocka_unit_test(many_overrides),
         cmocka_unit_test(reservations_settle_what_was_estimated),
+        cmocka_unit_test(fixed_costs_are_not_settled),
         cmocka_unit_test(keys_can_be_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
