@@ -58,7 +58,8 @@ struct weir_diagnostic {
     const char *message;   /* what is wrong, naming thing and value: "burst is missing for 'tenant-requests'" */
     const char *cure;      /* what to do about it; never NULL */
     const char *source;    /* the line of text it is about, without its end; NULL when there is none */
-    const char *file;      /* where that text was read: the name that was given, or a file in a folder of that name */
+    const char
+        *file; /* where that text was read: the name that was given, or a file in a folder of that name */
 };
 
 struct weir_diagnostics;
@@ -180,13 +181,15 @@ WEIR_API WEIR_MUST_USE int weir_contract_validate(const struct weir_contract *co
 /*
  * Decide, and where it is allowed reserve: the cost is an estimate, to be settled with weir_settle() or given back with
  * weir_cancel() on weir_contract_limiter(). A settlement changes only limits with `cost: { from }` or, where none
- * matched, those without `cost`. The reservation expires `hold` ns from now.
+ * matched, those without `cost`. The reservation expires `hold` ns from now. Where no limit was met that enforces, the
+ * ticket's len is 0: there is nothing to settle. Limits that do not enforce are charged the estimate, and not settled.
  */
 WEIR_API WEIR_MUST_USE int weir_contract_reserve(const struct weir_contract *contract,
                                                  const struct weir_request *request, weir_ns now, weir_ns hold,
                                                  struct weir_answer *out, struct weir_reservation *ticket);
 
-/* Give request->cost back to every limit that the request meets and that a settlement would change. */
+/* Give request->cost back to every limit that the request meets and that a settlement would change; `out` tells of those
+   that enforce. */
 WEIR_API WEIR_MUST_USE int weir_contract_refund(const struct weir_contract *contract,
                                                 const struct weir_request *request, weir_ns now,
                                                 struct weir_settlement *out);
@@ -279,7 +282,8 @@ WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir
 /* Which reply fields carry the numbers. */
 enum weir_headers { WEIR_HEADERS_TRIO, WEIR_HEADERS_DRAFT, WEIR_HEADERS_X_RATELIMIT, WEIR_HEADERS_NONE };
 
-/* The contract's `server` and `headers`, for the program that serves it. Absent lists have count 0, strings NULL. */
+/* The contract's `server` as of loading and its `headers`, for the program that serves it. Absent lists have count 0,
+   strings NULL. Lives as long as the contract; ask again after a reload, which may change `headers`. */
 struct weir_contract_server {
     const char *const *http; /* addresses as in `weir serve --http` */
     size_t http_count;
