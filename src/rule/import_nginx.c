@@ -337,7 +337,10 @@ static const char head[] =
     "#   With several limit_req in one place, a new key of an earlier one that a later one refuses counts once "
     "there;\n"
     "#   here a refused request is free.\n"
-    "#   nginx decodes a path whole before it looks for a location; here %2F and the like stay as they are.\n";
+    "#   nginx decodes a path whole before it looks for a location; here %2F and the like stay as they are.\n"
+    "#   nginx limits a request where `rewrite` has led it, and not at all where an `if` answers it; here it "
+    "is limited\n"
+    "#   by the path that was asked for.\n";
 
 static void add_identity_block(struct config *config)
 {
