@@ -279,7 +279,9 @@ static int finish(struct weir *weir, const void *ticket, size_t len, bool is_can
     }
     for (size_t i = 0; i < reservation.count; i++) {
         const struct charged *part = &reservation.parts[i];
-        uint64_t actual = is_cancel ? 0 : (part->flags & FLAG_SETTLES) != 0 ? cost : part->cost;
+        uint64_t actual = is_cancel ? 0 : cost;
+        if (!is_cancel && (part->flags & FLAG_SETTLES) == 0)
+            continue; /* what it has left is none of this settlement's numbers either */
         struct adjustment wanted = { .lineage = part->lineage,
                                      .hash = part->hash,
                                      .more = actual > part->cost ? actual - part->cost : 0,
