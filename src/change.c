@@ -127,6 +127,17 @@ static void adopt(struct weir_set *set, weir_limit_id id, const struct weir_set 
     limit->shape = old->shape;
 }
 
+/* Any key may have had any size of the old limit. */
+static void widen(const struct family *family, const struct family *old)
+{
+    const struct shape *widest = old->members[0].shape;
+    for (size_t i = 1; i < old->count; i++)
+        if (shape_is_wider(old->members[i].shape, widest))
+            widest = old->members[i].shape;
+    for (size_t i = 0; i < family->count; i++)
+        shape_widen(family->members[i].shape, widest);
+}
+
 static enum weir_change_kind relate(struct weir_set *set, weir_limit_id id, const struct weir_set *old_set)
 {
     struct weir *weir = set->weir;
@@ -137,8 +148,10 @@ static enum weir_change_kind relate(struct weir_set *set, weir_limit_id id, cons
         return weir_limit_find(weir, limit->name) == WEIR_NO_LIMIT ? WEIR_CHANGE_NEW : WEIR_CHANGE_RESTARTED;
     }
     limit->family->lineage = old->family->lineage;
-    if (!is_unchanged(old_set, old, set, id))
+    if (!is_unchanged(old_set, old, set, id)) {
+        widen(limit->family, old->family);
         return WEIR_CHANGE_RESIZED;
+    }
     adopt(set, id, old_set, old);
     return WEIR_CHANGE_KEPT;
 }

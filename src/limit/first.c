@@ -11,19 +11,33 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-int first_pack(struct shape *shape)
+/* Give the count so many bits and the start the others. A start that is rounded by more than a thousandth of the period
+   would be another contract: false, and nothing is changed. */
+static bool first_divide(struct first_window *window, unsigned count_bits)
 {
-    struct first_window *window = &shape->first;
-    unsigned count_bits = 1;
-    while (count_bits < 62 && shape_count_max(shape) >> count_bits != 0)
-        count_bits++;
     unsigned start_bits = 63 - count_bits, unit_bits = 0;
     while ((u128)1 << (start_bits + unit_bits) < (u128)2 * WEIR_HORIZON)
         unit_bits++;
+    if (UINT64_C(1) << unit_bits > 1 + window->period / 1000)
+        return false;
     window->count_bits = count_bits;
     window->unit_bits = unit_bits;
-    /* A start that is rounded by more than a thousandth of the period would be another contract. */
-    return UINT64_C(1) << unit_bits <= 1 + window->period / 1000 ? 0 : WEIR_ERR_COUNT;
+    return true;
+}
+
+int first_pack(struct shape *shape)
+{
+    unsigned count_bits = 1;
+    while (count_bits < 62 && shape_count_max(shape) >> count_bits != 0)
+        count_bits++;
+    return first_divide(&shape->first, count_bits) ? 0 : WEIR_ERR_COUNT;
+}
+
+void first_widen(struct shape *shape, const struct shape *old)
+{
+    unsigned wanted = old->first.count_bits;
+    while (wanted > shape->first.count_bits && !first_divide(&shape->first, wanted))
+        wanted--;
 }
 
 struct seen {

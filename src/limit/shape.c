@@ -211,6 +211,22 @@ struct settled shape_refund(const struct shape *shape, uint64_t word, weir_ns ch
     return fixed_refund(shape, word, charged_at, now, amount);
 }
 
+static bool is_first(const struct shape *shape)
+{
+    return shape->algorithm == WEIR_FIXED_WINDOW && shape->align == WEIR_ALIGN_FIRST_REQUEST;
+}
+
+void shape_widen(struct shape *shape, const struct shape *old)
+{
+    if (is_first(shape))
+        first_widen(shape, old);
+}
+
+bool shape_is_wider(const struct shape *shape, const struct shape *other)
+{
+    return is_first(shape) && shape->first.count_bits > other->first.count_bits;
+}
+
 uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64_t word)
 {
     if (is_bucket(old))

@@ -139,6 +139,15 @@ struct settled shape_refund(const struct shape *shape, uint64_t word, weir_ns ch
                             uint64_t amount);
 
 /*
+ * Before a shape can be seen: make its words hold what those of a predecessor do, so that a count that is lowered and raised
+ * again forgives nothing. Only windows from the first request divide their word by the count.
+ */
+void shape_widen(struct shape *shape, const struct shape *old);
+
+/* Whether the words of the one hold larger counts than those of the other, of the same lineage. */
+bool shape_is_wider(const struct shape *shape, const struct shape *other);
+
+/*
  * The word under `next` that means what `word` meant under `old` at next->since: what was used stays used, not cut at the
  * new capacity (algorithms 1.17). Both of one lineage. Not for logs, whose stamps need no conversion.
  */

@@ -101,11 +101,17 @@ struct report fixed_report(const struct shape *shape, const struct step *step, u
                             seen.count == 0 ? step->at : seen.end };
 }
 
+/* Whether what was charged at an effective stamp was counted in a window. A calendar's own window has moved on by now. */
+static bool counted_in(const struct window *window, uint64_t index, weir_ns charged_at)
+{
+    return charged_at >= start_of(window, index) && charged_at < start_of(window, index + 1);
+}
+
 uint64_t fixed_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost)
 {
     unsigned bits = shape->window.count_bits;
     uint64_t count = word & low_bits(bits);
-    if (word >> bits != locate(&shape->window, charged_at).index)
+    if (!counted_in(&shape->window, word >> bits, charged_at))
         return word;
     return word - (cost < count ? cost : count);
 }
@@ -249,8 +255,7 @@ struct settled fixed_refund(const struct shape *shape, uint64_t word, weir_ns ch
 {
     unsigned bits = shape->window.count_bits;
     uint64_t index = word >> bits, count = word & low_bits(bits);
-    if (index != locate(&shape->window, charged_at).index
-        || index != fixed_read(&shape->window, word, now).index)
+    if (!counted_in(&shape->window, index, charged_at) || index != fixed_read(&shape->window, word, now).index)
         return (struct settled){ word, 0, 0 };
     uint64_t done = amount < count ? amount : count;
     return (struct settled){ word - done, done, 0 };

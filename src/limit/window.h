@@ -38,6 +38,7 @@ bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
 
 /* Windows that begin at a key's first request: [0][start][count]. */
 int first_pack(struct shape *shape);
+void first_widen(struct shape *shape, const struct shape *old); /* shape_widen() */
 struct step first_decide(const struct shape *shape, uint64_t word, weir_ns now, uint64_t cost);
 struct report first_report(const struct shape *shape, const struct step *step, uint64_t cost);
 uint64_t first_undo(const struct shape *shape, uint64_t word, weir_ns charged_at, uint64_t cost);
