@@ -197,6 +197,8 @@ class Limit:
         if self.starts_empty or old.starts_empty:
             raise Ambiguous
         for model, before in zip(self.models, old.models):
+            if hasattr(before, "round_up"):  # as many counts as before are kept, so the start is as coarse
+                model.unit = max(model.unit, before.unit)
             if hasattr(before, "published") and model.length() == before.length():
                 model.published = before.published
         if same(self.SIZE):
