@@ -19,7 +19,7 @@
 
 /* ---- Changes ---------------------------------------------------------------------------------------------------- */
 
-#define CHANGES 20
+#define CHANGES 40
 #define WORKERS 4
 #define KEYS 3
 
@@ -96,6 +96,8 @@ static void take_under_the_set_in_force(unsigned member)
         const struct shape *shape = shape_now();
         __atomic_store_n(&live.passed[member], shape->generation - 1, __ATOMIC_RELEASE);
         unsigned key = (unsigned)random_below(&random, KEYS);
+        if (random_below(&random, 16) == 0)
+            (void)sched_yield();                               /* so that changes come often */
         weir_ns stamp = random_below(&random, 4) == 0 ? 0 : S; /* old readings, too */
         struct store_answer answer;
         if (!store_take(live.kit.store, shape, live.keys[key], stamp, 1, &answer)) {
@@ -131,7 +133,7 @@ static void frozen_time_counts_through_all_changes(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(limits); i++) {
         uint64_t told_old = 0;
-        for (unsigned round = 0; round < 8 / SCALE; round++) {
+        for (unsigned round = 0; round < 20 / SCALE; round++) {
             struct crew crew;
             memset(&live, 0, sizeof live);
             kit_open(&live.kit, 9, 1024);
@@ -209,7 +211,7 @@ static void what_is_remembered_is_done_once(void **state)
         memset(&once, 0, sizeof once);
         kit_open(&once.kit, 9, 0);
         crew_open(&crew, crews[c], do_once);
-        for (once.round = 0; once.round < 100 / SCALE; once.round++) {
+        for (once.round = 0; once.round < 200 / SCALE; once.round++) {
             once.now = (1 + once.round) * 10 * S; /* all that was before is dead with grace */
             memset(once.done, 0, sizeof once.done);
             crew_round(&crew);
