@@ -81,7 +81,7 @@ static void start(uint64_t seed)
     run.clock = 1000 * S;
     run.violation = NULL;
     reset(2);
-    arena_deinit(&run.kit.store->arena, &run.kit.allocator); /* room for a ring that each fiber takes before it places */
+    arena_deinit(&run.kit.store->arena, &run.kit.allocator); /* each fiber takes a ring before it places */
     assert_int_equal(arena_init(&run.kit.store->arena, 512, &run.kit.allocator), 0);
     for (unsigned i = 0; i < FIBERS_MAX; i++)
         schedule.fibers[i].stops_at = UINT64_MAX;
