@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_handles.c - any bytes as the body of each call, as the text of a reservation and as a reservation: a body is read
- * or refused with a named fault, a text has one spelling, and a reservation that we did not make changes nothing.
+ * fuzz_handles.c - any bytes as the body of each call, as the text of a reservation and as a reservation: a
+ * body is read or refused with a named fault, a text has one spelling, and a reservation that we did not make
+ * changes nothing.
  *
- * The first byte says which. Of reservations the limiter's secret is fixed, and half of the inputs are one of its own,
- * changed where the input says, so that the fuzzer gets behind the proof of origin.
+ * The first byte says which. Of reservations the limiter's secret is fixed, and half of the inputs are one of
+ * its own, changed where the input says, so that the fuzzer gets behind the proof of origin.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * calls.c - POST /v1/reserve, settle, cancel, refund, reset and reload.
  *
- * Idea: reserve is a check whose cost is settled later, and is asked like one. The others change what is counted and are
- * answered at once; what they name that is not there (a limit, a reservation) is 404 with its `field`, because the
- * body was good.
+ * Idea: reserve is a check whose cost is settled later, and is asked like one. The others change what is
+ * counted and are answered at once; what they name that is not there (a limit, a reservation) is 404 with its
+ * `field`, because the body was good.
  */
 #include "net/worker.h"
 
@@ -83,8 +83,8 @@ static int change(const struct server *server, enum call call, const struct call
 }
 
 /*
- * The name of the limit with least left. Its id is one of the set that was in force at the call; where that may have been
- * either of two, because a reload came in between, no name is better than a wrong one.
+ * The name of the limit with least left. Its id is one of the set that was in force at the call; where that may
+ * have been either of two, because a reload came in between, no name is better than a wrong one.
  */
 static const char *name_of(struct worker *worker, const struct weir_set *before, weir_limit_id limit)
 {

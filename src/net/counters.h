@@ -5,12 +5,13 @@
  * Idea: counters that no two threads write need neither lock nor locked instruction, and a scrape adds up all
  * workers' (metrics.c, limits.c). Labels are limits, fixed words and statuses: never keys of clients.
  *
- * A limit counts in a row of its own that it keeps as long as its name stays in the contract, through every reload;
- * which row that is, an edition knows (edition.h). Rows come in blocks that never move.
+ * A limit counts in a row of its own that it keeps as long as its name stays in the contract, through every
+ * reload; which row that is, an edition knows (edition.h). Rows come in blocks that never move.
  *
- * Words      every counter: written by its worker, read by any. blocks[i]: written once, by the thread that reloads.
- * Ordering   relaxed: a sum over counters that move is approximate anyway; a single word is never torn. A block is
- *            complete before an edition that names its rows can be seen.
+ * Words      every counter: written by its worker, read by any. blocks[i]: written once, by the thread that
+ *            reloads.
+ * Ordering   relaxed: a sum over counters that move is approximate anyway; a single word is never torn. A block
+ *            is complete before an edition that names its rows can be seen.
  * Progress   wait-free.
  * Reuse      a row serves another limit only after every worker has left the editions that named it.
  */
@@ -96,9 +97,9 @@ static inline uint64_t counter_read(const uint64_t *counter)
 }
 
 /*
- * Count one answer; `rows` are those of the limits that it indexes. Where the request passed, each limit it met counts
- * what it said; where not, only those that did not let it pass: `allow` of a limit is thus the number of requests that
- * were charged to it. Limits that only watch count apart, whatever became of the request.
+ * Count one answer; `rows` are those of the limits that it indexes. Where the request passed, each limit it met
+ * counts what it said; where not, only those that did not let it pass: `allow` of a limit is thus the number of
+ * requests that were charged to it. Limits that only watch count apart, whatever became of the request.
  */
 void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * health.c - GET /healthz: the process answers, and which contract it could not put in force; GET /readyz: it wants more
- * work, which it does not while it drains.
+ * health.c - GET /healthz: the process answers, and which contract it could not put in force; GET /readyz: it
+ * wants more work, which it does not while it drains.
  *
- * A file that is not in force makes nobody unhealthy, since a restart would make it worse: the old contract goes on.
+ * A file that is not in force makes nobody unhealthy, since a restart would make it worse: the old contract
+ * goes on.
  */
 #include "net/worker.h"
 

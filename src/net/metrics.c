@@ -3,8 +3,8 @@
  * metrics.c - GET /metrics: all workers' counters added up, as Prometheus text.
  *
  * Every label is a name from the contract, a fixed word or a status, so the number of series is bounded by the
- * contract. Walking the table for weir_cells costs milliseconds, so it is done at most once a second however often
- * somebody scrapes.
+ * contract. Walking the table for weir_cells costs milliseconds, so it is done at most once a second however
+ * often somebody scrapes.
  */
 #include <stdio.h>
 #include <stdlib.h>

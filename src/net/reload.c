@@ -27,7 +27,7 @@ static const char *path_of(const struct reload *reload)
     return reload->server->options->contract_path;
 }
 
-/* ---- On a thread of the pool: read and put in force -------------------------------------------------------- */
+/* ---- On a thread of the pool: read and put in force ------------------------------------------------------ */
 
 /* The whole file. NULL: errno says why not; EFBIG: it is larger than a contract may be. */
 static char *read_file(const char *path, size_t *len)
@@ -134,7 +134,7 @@ static void quiesce(uv_work_t *work)
     weir_contract_quiesce(server->contract, server->is_virtual ? reload->now : weir_now());
 }
 
-/* ---- Saying what happened ---------------------------------------------------------------------------------- */
+/* ---- Saying what happened -------------------------------------------------------------------------------- */
 
 static void log_diagnostics(const struct weir_diagnostics *diagnostics)
 {
@@ -245,7 +245,7 @@ static void answer_jobs(struct reload *reload)
     free(body);
 }
 
-/* ---- One thing after the other ----------------------------------------------------------------------------- */
+/* ---- One thing after the other --------------------------------------------------------------------------- */
 
 static void begin_round(struct reload *reload, enum reload_state state)
 {
@@ -354,7 +354,7 @@ bool reload_is_working(const struct reload *reload)
            || reload->state == RELOAD_FREEING;
 }
 
-/* ---- Causes ------------------------------------------------------------------------------------------------ */
+/* ---- Causes ---------------------------------------------------------------------------------------------- */
 
 static void on_wake(uv_async_t *wake)
 {
@@ -425,7 +425,7 @@ void reload_answer(struct reload_job *job)
     free(job);
 }
 
-/* ---- Life cycle -------------------------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------------------ */
 
 int reload_init(struct reload *reload, struct server *server)
 {

@@ -2,18 +2,20 @@
 /*
  * reload.h - another text of the contract takes the place of the one in force, while the server serves.
  *
- * Idea: the main thread decides when, a thread of libuv's pool does the work, the workers say when they have let go.
+ * Idea: the main thread decides when, a thread of libuv's pool does the work, the workers say when they have
+ * let go.
  *
  *     IDLE -> BUILDING      read the file and put it in force, or leave the old one: the request is answered
  *          -> FIRST_ROUND   until no worker holds anything of before
- *          -> CONVERTING    weir_contract_quiesce(): cells of the old limits are converted, the old text is freed
- *          -> SECOND_ROUND  until no worker can have read a cell of before that
+ *          -> CONVERTING    weir_contract_quiesce(): cells of the old limits are converted, the old text is
+ *          freed -> SECOND_ROUND  until no worker can have read a cell of before that
  *          -> FREEING       weir_contract_quiesce() once more: old sizes are freed
  *
- * The next reload may begin in IDLE and in SECOND_ROUND, whose waiting is then part of its own. Whoever asks meanwhile
- * waits in line; all that wait are served by one reload, which reads the file after they asked.
+ * The next reload may begin in IDLE and in SECOND_ROUND, whose waiting is then part of its own. Whoever asks
+ * meanwhile waits in line; all that wait are served by one reload, which reads the file after they asked.
  *
- * Words      jobs that are asked, is_closed, the last failure: under `lock`. counts: the main thread writes, workers read.
+ * Words      jobs that are asked, is_closed, the last failure: under `lock`. counts: the main thread writes,
+ *            workers read.
  * Progress   the lock is held for a few instructions.
  */
 #ifndef WEIR_NET_RELOAD_H
@@ -114,7 +116,10 @@ void reload_deinit(struct reload *reload);
 
 /* ---- Workers --------------------------------------------------------------------------------------------- */
 
-/* Have it done for a turn, which reload_answer() will answer on its worker. False: we are closing, or out of memory. */
+/*
+ * Have it done for a turn, which reload_answer() will answer on its worker. False: we are closing, or out of
+ * memory.
+ */
 bool reload_ask(struct reload *reload, struct turn *turn);
 void reload_answer(struct reload_job *job);
 

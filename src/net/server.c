@@ -2,9 +2,9 @@
 /*
  * server.c - start-up in order, one wait, and the same order backwards.
  *
- * The main thread's loop accepts, takes signals and once a second tells calendar windows the wall time; workers do
- * the rest. SIGHUP reads the contract again (reload.c). SIGTERM or SIGINT stops accepting, lets every worker finish what it has, and says so; a second signal
- * has its usual effect, for those who do not want to wait.
+ * The main thread's loop accepts, takes signals and once a second tells calendar windows the wall time; workers
+ * do the rest. SIGHUP reads the contract again (reload.c). SIGTERM or SIGINT stops accepting, lets every worker
+ * finish what it has, and says so; a second signal has its usual effect, for those who do not want to wait.
  */
 #include "net/server.h"
 
@@ -28,7 +28,10 @@
 /* Most connections even where more descriptors are allowed: 64 k of them take about 40 MB. */
 #define CONNS_MAX 65536
 
-/* Groups of cells swept a second, so that a large idle table is clean again within hours and a small one at once. */
+/*
+ * Groups of cells swept a second, so that a large idle table is clean again within hours and a small one at
+ * once.
+ */
 #define SWEEP_GROUPS 1024
 
 /* The main thread's part. */

@@ -2,10 +2,10 @@
 /*
  * watch.h - says when a file has changed, however it was changed, at most two seconds later.
  *
- * Idea: a file may be rewritten in place, replaced by a rename, or reached through a symbolic link that is swapped, as
- * Kubernetes does with `..data`. So we listen to the folder (inotify), which sees all of these within it, and once a
- * second look at what the path leads to, which sees the rest. Whoever writes may not be done: we wait until two looks a
- * tenth of a second apart agree, or half a second has passed.
+ * Idea: a file may be rewritten in place, replaced by a rename, or reached through a symbolic link that is
+ * swapped, as Kubernetes does with `..data`. So we listen to the folder (inotify), which sees all of these
+ * within it, and once a second look at what the path leads to, which sees the rest. Whoever writes may not be
+ * done: we wait until two looks a tenth of a second apart agree, or half a second has passed.
  */
 #ifndef WEIR_NET_WATCH_H
 #define WEIR_NET_WATCH_H

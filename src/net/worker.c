@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * worker.c - the loop of one worker: its clock, its inbox, its seconds and its end. See worker.h for what threads share.
+ * worker.c - the loop of one worker: its clock, its inbox, its seconds and its end. See worker.h for what
+ * threads share.
  *
- * One turn of the loop: timers, then `prepare` sends what completed in them and forgets the clock reading, then the
- * poll serves every connection that has bytes, all with one reading, then `check` sends what completed elsewhere.
+ * One turn of the loop: timers, then `prepare` sends what completed in them and forgets the clock reading, then
+ * the poll serves every connection that has bytes, all with one reading, then `check` sends what completed
+ * elsewhere.
  */
 #include "net/worker.h"
 
@@ -31,7 +33,7 @@ static void write_date(struct worker *worker)
     worker->date_len = date.len;
 }
 
-/* ---- Memory that is used again ----------------------------------------------------------------------------- */
+/* ---- Memory that is used again --------------------------------------------------------------------------- */
 
 struct ask *worker_ask_new(struct worker *worker)
 {
@@ -138,12 +140,12 @@ static void poke_dirty(struct worker *worker)
     }
 }
 
-/* ---- Letting go of what a reload replaced ----------------------------------------------------------------- */
+/* ---- Letting go of what a reload replaced ---------------------------------------------------------------- */
 
 /*
- * Between two batches nothing of the contract is held but answers. So it is seen here that the server's epoch has risen,
- * and said that nothing of before is held once the asks that began before have been sent and forgotten. One epoch at a
- * time: a tag has two values.
+ * Between two batches nothing of the contract is held but answers. So it is seen here that the server's epoch
+ * has risen, and said that nothing of before is held once the asks that began before have been sent and
+ * forgotten. One epoch at a time: a tag has two values.
  */
 static void keep_up(struct worker *worker)
 {
@@ -228,8 +230,8 @@ static void open_inbox(struct worker *worker)
 }
 
 /*
- * A request that reached us before the drain is served, so connections are closed as idle only after the loop has
- * polled all of them DRAIN_ROUNDS times more.
+ * A request that reached us before the drain is served, so connections are closed as idle only after the loop
+ * has polled all of them DRAIN_ROUNDS times more.
  */
 static void drain(struct worker *worker)
 {
@@ -295,7 +297,7 @@ static void run(void *argument)
     (void)uv_run(&worker->loop, UV_RUN_DEFAULT); /* ends when every handle is closed */
 }
 
-/* ---- Making and ending ------------------------------------------------------------------------------------- */
+/* ---- Making and ending ----------------------------------------------------------------------------------- */
 
 static struct decider *make_decider(struct worker *worker)
 {

@@ -2,15 +2,15 @@
 /*
  * worker.h - one thread, one loop, its own connections; and what all workers share.
  *
- * Idea: a connection lives and dies on one worker, so nothing about it is shared. Workers share the contract (whose
- * limiter is lock-free), and get connections through a small locked list and a wake-up.
+ * Idea: a connection lives and dies on one worker, so nothing about it is shared. Workers share the contract
+ * (whose limiter is lock-free), and get connections through a small locked list and a wake-up.
  *
- * Words      worker->inbox, reloads_done: under inbox_lock. worker->load: the acceptor adds, the worker subtracts.
- *            server->is_draining: the main thread sets it once. server->epoch: the main thread raises it.
- *            worker->epoch_done: the worker stores, the main thread reads.
- * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up that
- *            follows carries it. epoch and epoch_done are release and acquire: what a worker did before it said that it
- *            is done has happened before the main thread frees what it did it with.
+ * Words      worker->inbox, reloads_done: under inbox_lock. worker->load: the acceptor adds, the worker
+ *            subtracts. server->is_draining: the main thread sets it once. server->epoch: the main thread
+ *            raises it. worker->epoch_done: the worker stores, the main thread reads.
+ * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up
+ *            that follows carries it. epoch and epoch_done are release and acquire: what a worker did before it
+ *            said that it is done has happened before the main thread frees what it did it with.
  * Progress   the lock is held for a few instructions, at accept only.
  * Reuse      a connection's memory is the worker's from the inbox to its end.
  */
@@ -33,7 +33,10 @@
 /* Bytes of incomplete requests of all connections of a worker. */
 #define WORKER_KEPT_MAX ((size_t)64 << 20)
 
-/* Bytes of replies that slow readers of a worker let wait; the connection that would add more is closed instead. */
+/*
+ * Bytes of replies that slow readers of a worker let wait; the connection that would add more is closed
+ * instead.
+ */
 #define WORKER_UNSENT_MAX ((size_t)128 << 20)
 
 /* Asks that may be under way at once on a worker, 4 KiB each. */

@@ -432,8 +432,8 @@ static void draft_state(struct text *out, const struct weir_contract_limit *limi
 
 /*
  * One field of the draft: a Structured Fields List of names as Strings (names of limits hold no quote and no
- * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose state
- * is known; limits that are only watched are in neither. A field without members is left out.
+ * backslash) with parameters. RateLimit-Policy lists every limit that the request met, RateLimit those whose
+ * state is known; limits that are only watched are in neither. A field without members is left out.
  */
 static void draft_field(struct text *out, const struct weir_answer *answer, weir_ns now, bool is_policy)
 {

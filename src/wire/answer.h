@@ -44,8 +44,8 @@ struct answer_manner {
 };
 
 /*
- * 200 for what passes; 429, or what the binding limit's `reply` says, for deny and never; 503 for refused. At the nginx
- * door 403 for any refusal.
+ * 200 for what passes; 429, or what the binding limit's `reply` says, for deny and never; 503 for refused. At
+ * the nginx door 403 for any refusal.
  */
 unsigned answer_status(const struct weir_answer *answer, enum answer_door door);
 
@@ -55,8 +55,8 @@ const char *answer_reason(unsigned status);
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 
 /*
- * The decision as one object, on one line, without a line end: also what `weir check --json` prints. Of `limits`, what
- * was only watched says `"enforced":false`.
+ * The decision as one object, on one line, without a line end: also what `weir check --json` prints. Of
+ * `limits`, what was only watched says `"enforced":false`.
  */
 void answer_json(struct text *out, const struct weir_answer *answer,
                  const struct answer_reservation *reservation, weir_ns now);
@@ -96,7 +96,9 @@ void answer_decision(struct text *out, enum weir_headers headers, const struct a
                      enum answer_door door, bool is_always_200, const struct weir_answer *answer,
                      const struct answer_reservation *reservation, weir_ns now);
 
-/* A whole response to a faulty request. `extra`: more field lines with their ends ("Allow: GET\r\n"), or empty. */
+/*
+ * A whole response to a faulty request. `extra`: more field lines with their ends ("Allow: GET\r\n"), or empty.
+ */
 void answer_error(struct text *out, const struct answer_manner *manner, unsigned status, const char *detail,
                   struct slice field, struct slice extra);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * base64url.h - bytes as letters that need no escape in JSON, URLs and headers (RFC 4648 section 5, without padding).
+ * base64url.h - bytes as letters that need no escape in JSON, URLs and headers (RFC 4648 section 5, without
+ * padding).
  *
- * Idea: one text for each run of bytes and no other, so that a handle cannot be spelt in two ways: padding, blanks and
- * left-over bits that are not zero are refused.
+ * Idea: one text for each run of bytes and no other, so that a handle cannot be spelt in two ways: padding,
+ * blanks and left-over bits that are not zero are refused.
  */
 #ifndef WEIR_WIRE_BASE64URL_H
 #define WEIR_WIRE_BASE64URL_H

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * body.h - what the JSON bodies of all calls have in common: members by name, each once, and faults that name them.
+ * body.h - what the JSON bodies of all calls have in common: members by name, each once, and faults that name
+ * them.
  *
- * Idea: a body is a table of members, each with the function that reads its value; what is in no table is refused by
- * name. A call is at most three levels deep (batch, request, attributes), so each level has its function and nothing
- * recurses. Faults are rare, so their words are made with the text writer, not cheaply.
+ * Idea: a body is a table of members, each with the function that reads its value; what is in no table is
+ * refused by name. A call is at most three levels deep (batch, request, attributes), so each level has its
+ * function and nothing recurses. Faults are rare, so their words are made with the text writer, not cheaply.
  *
  * Elsewhere: which members a call has (check.c, call.c).
  */

@@ -18,8 +18,8 @@
 enum call { CALL_RESERVE, CALL_SETTLE, CALL_CANCEL, CALL_REFUND, CALL_RESET, CALL_COUNT };
 
 /*
- * How long a reservation is good for unless the call says: longer than the slowest thing people wait for. And at most:
- * what is settled is remembered until the reservation expires.
+ * How long a reservation is good for unless the call says: longer than the slowest thing people wait for. And
+ * at most: what is settled is remembered until the reservation expires.
  */
 #define CALL_EXPIRES_AFTER (600 * WEIR_SECOND)
 #define CALL_EXPIRES_AFTER_MAX (86400 * WEIR_SECOND)

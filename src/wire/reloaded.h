@@ -2,8 +2,8 @@
 /*
  * reloaded.h - what POST /v1/reload answers: what became of the limits, or what is wrong with the file.
  *
- * Diagnostics are an array of objects {severity, line, column, message, cure}; the first RELOADED_SHOWN of them, and
- * `more` says how many are left out.
+ * Diagnostics are an array of objects {severity, line, column, message, cure}; the first RELOADED_SHOWN of
+ * them, and `more` says how many are left out.
  */
 #ifndef WEIR_WIRE_RELOADED_H
 #define WEIR_WIRE_RELOADED_H
@@ -13,7 +13,9 @@
 
 #define RELOADED_SHOWN 100
 
-/* {"version":...,"kept":...,"resized":...,"added":...,"restarted":...,"removed":...,"warnings":[...],"more":0} */
+/*
+ * {"version":...,"kept":...,"resized":...,"added":...,"restarted":...,"removed":...,"warnings":[...],"more":0}
+ */
 void reloaded_json(struct text *out, const char *version, const struct weir_reload *counts,
                    const struct weir_diagnostics *diagnostics);
 

@@ -262,6 +262,32 @@ limits:
             self.assertEqual(check(server, 59, 2, path='/window'), 0)
             self.assertEqual(check(server, 60, 60, path='/window'), 50)
 
+    def test_counters_follow_names(self):
+        """150 limits in another order, some gone, some new: each goes on from its own number, new ones from 0."""
+        def contract(names):
+            return 'weir: 1\nlimits:\n' + ''.join(
+                f'  - {{ name: l{i}, key: [], rate: 1/1h, burst: 1000, when: {{ path: "/{i}" }} }}\n' for i in names)
+        with Server(contract(range(150)), virtual=True) as server:
+            def ask(numbers):
+                items = [{'attributes': {'path': f'/{i}'}} for i in numbers for _ in range(i % 5 + 1)]
+                server.ask('POST', '/v1/check', json.dumps({'requests': items}))
+
+            def shown():
+                limits = server.ask('GET', '/v1/limits').json['limits']
+                return {int(limit['name'][1:]): limit['counters']['allow'] for limit in limits}
+            ask(range(150))
+            self.assertEqual(shown(), {i: i % 5 + 1 for i in range(150)})
+            self.assertEqual(counts(reload(server, contract(reversed(range(30, 150))))), {'kept': 120, 'removed': 30})
+            self.assertEqual(shown(), {i: i % 5 + 1 for i in range(30, 150)})
+            again = [*range(100, 200), *range(20, 40)]
+            self.assertEqual(counts(reload(server, contract(again))), {'kept': 60, 'added': 60, 'removed': 60})
+            ask(again)
+            stayed = set(range(100, 150)) | set(range(30, 40))
+            self.assertEqual(shown(), {i: (i % 5 + 1) * (2 if i in stayed else 1) for i in again})
+            for i in [20, 35, 120, 199]:
+                name = f'weir_decisions_total{{limit="l{i}",decision="allow"}}'
+                self.assertEqual(server.metric(name), (i % 5 + 1) * (2 if i in stayed else 1))
+
     def test_B56_new_limits_reach_keys_that_exist(self):
         def contract(rate, burst):
             return BUCKET.replace('5/s', rate).replace('20', str(burst))

@@ -620,7 +620,9 @@ static uint64_t any_count(struct random *random)
     return random_below(random, 8) == 0 ? WEIR_UNLIMITED : random_u64(random) >> (1 + random_below(random, 63));
 }
 
-/* Any decision, also one that no limiter makes, gives valid JSON of its announced length in the promised room. */
+/*
+ * Any decision, also one that no limiter makes, gives valid JSON of its announced length in the promised room.
+ */
 static void any_decision_fits_the_promised_room(void **state)
 {
     static struct weir_reservation ticket;

@@ -189,7 +189,10 @@ static void letters_are_those_of_the_standard(void **state)
     }
 }
 
-/* Any bytes come back, room that is one byte short is refused, and so is every text but the one that was written. */
+/*
+ * Any bytes come back, room that is one byte short is refused, and so is every text but the one that was
+ * written.
+ */
 static void each_run_of_bytes_has_one_text(void **state)
 {
     struct random random = { random_seed(64) };
