@@ -29,7 +29,7 @@ static uint64_t fake_clock(void)
     return 110 * S;
 }
 
-static int passes(const char *key, weir_ns now, int times)
+static int passed_of(const char *key, weir_ns now, int times)
 {
     struct weir_decision decision;
     int passed = 0;
@@ -58,9 +58,9 @@ static void what_refill_replaced_does_not_come_back(void **state)
         assert_int_equal(weir_admit(weir, asks, 2, 0, NULL, &decision), 0);
         assert_int_equal(decision.outcome, WEIR_DENY);
         undone +=
-            questions == 2 && passes("a", 0, 1) == 0; /* it was charged first, and the ten seconds stay paid */
-        assert_int_equal(passes("a", 10 * S, 20), 10);
-        assert_int_equal(passes("a", 10 * S, 1), 0);
+            questions == 2 && passed_of("a", 0, 1) == 0; /* it was charged first, and the ten seconds stay paid */
+        assert_int_equal(passed_of("a", 10 * S, 20), 10);
+        assert_int_equal(passed_of("a", 10 * S, 1), 0);
         weir_free(weir);
     }
     assert_true(undone > 0 && undone < 16); /* either order of charging was met */
