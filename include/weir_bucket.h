@@ -226,8 +226,7 @@ static inline enum weir_outcome weir_rate_decide(const weir_rate *rate, uint64_t
     (WEIR_TIME_CAP_(n, p) < WEIR_LEVEL_CAP_(burst) ? WEIR_TIME_CAP_(n, p) : WEIR_LEVEL_CAP_(burst))
 #define WEIR_IS_EXACT_(n, p, burst) (WEIR_P_(n, p) <= WEIR_CAP_(n, p, burst))
 #define WEIR_FITS_(n, p, burst) \
-    ((p) > 0 && (p) <= WEIR_HORIZON && WEIR_LEVEL_CAP_(burst) >= 1 \
-     && ((n) == 0 || WEIR_CAP_(n, p, burst) >= 1))
+    ((p) > 0 && (p) <= WEIR_HORIZON && WEIR_LEVEL_CAP_(burst) >= 1 && ((n) == 0 || WEIR_CAP_(n, p, burst) >= 1))
 #define WEIR_TICKS_(n, p, burst) \
     ((n) == 0                      ? 1 \
      : WEIR_IS_EXACT_(n, p, burst) ? WEIR_P_(n, p) \

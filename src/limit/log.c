@@ -59,7 +59,6 @@ struct step log_decide(const struct shape *shape, struct log_view *log, weir_ns 
         log->count = (uint32_t)live;
         for (uint64_t i = 0; i < cost; i++)
             log->stamps[(log->head + log->count++) & log->mask] = step.at;
-        gone = 0;
         live = log->count;
         newest = step.at;
     }
