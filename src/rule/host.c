@@ -40,6 +40,9 @@ bool host_normalise(struct slice text, char *storage, struct slice *out)
     struct slice host = without_port(text);
     if (host.len > 0 && host.at[host.len - 1] == '.')
         host.len--;
+    /* What is left of `.` or `:80` is nothing, and nothing is absent: a way out. Of `a..` or `a:1.` it is no name yet. */
+    if (text.len > 0 && (host.len == 0 || host.at[host.len - 1] == '.' || without_port(host).len != host.len))
+        return false;
     if (has_upper) {
         for (size_t i = 0; i < host.len; i++)
             storage[i] = ascii_lower(host.at[i]);

@@ -12,7 +12,8 @@
 
 /*
  * `storage` has WEIR_ATTRIBUTE_MAX bytes and is written only when letters change. False when the text cannot be
- * one host: it is longer than that, or has a blank, a control byte, or one of `,/\@?#` (a list, or more than a host).
+ * one host: it is longer than that, or has a blank, a control byte, or one of `,/\@?#` (a list, or more than a host),
+ * or is a port or a dot alone. What it makes is its own spelling: doors and body calls may both bring it into it.
  */
 bool host_normalise(struct slice text, char *storage, struct slice *out);
 

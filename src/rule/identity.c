@@ -331,7 +331,11 @@ static void read_host(struct reader *reader)
         refuse(reader, "host");
     if (reader->head->door == WEIR_AUTH) {
         struct slice said = forwarded(reader, "host", SLICE("x-forwarded-host"), host);
-        host = said.at == host.at ? host : last_of_list(said);
+        if (said.at != host.at) {
+            host = last_of_list(said);
+            if (host.len == 0) /* `a,`: absent would be a way out */
+                refuse(reader, "host");
+        }
     }
 
     char *storage = room(reader, WEIR_ATTRIBUTE_MAX);
