@@ -252,32 +252,34 @@ static size_t find_handle(const struct timeline *timeline, struct slice name)
     return TIMELINE_NO_HANDLE;
 }
 
+static bool handle_fault(struct tree *tree, const struct timeline_step *step, const char *cure,
+                         const char *problem)
+{
+    char shown[48];
+    const struct tree_node name = { .text = step->handle_name };
+    tree_fault(tree, step->node, cure, "'%s' names %s", tree_shown(&name, shown), problem);
+    return false;
+}
+
 /* Names become numbers: `as` gives a new one, `settle` and `cancel` find it. */
 static bool check_handle(struct timeline *timeline, struct timeline_step *step)
 {
-    bool makes_it = (step->fields & AS) != 0;
-    const char *cure = NULL, *problem = NULL;
+    struct tree *tree = &timeline->tree;
     if (step->handle_name.len == 0)
         return true;
     step->handle = find_handle(timeline, step->handle_name);
-    if (makes_it && step->handle != TIMELINE_NO_HANDLE)
-        cure = "choose another name", problem = "an earlier reservation";
-    else if (!makes_it && step->handle == TIMELINE_NO_HANDLE)
-        cure = "name it in an earlier step: `reserve: {...}` with `as: NAME`", problem = "no reservation";
-    else if (makes_it && step->times > 1)
-        cure = "reserve in several steps", problem = "one reservation, not `times` of them";
-    else if (makes_it && timeline->handle_count == TIMELINE_HANDLES_MAX)
-        cure = "split the file", problem = "one reservation too many";
-    if (problem != NULL) {
-        char shown[48];
-        const struct tree_node as = { .text = step->handle_name };
-        tree_fault(&timeline->tree, step->node, cure, "'%s' names %s", tree_shown(&as, shown), problem);
-        return false;
-    }
-    if (makes_it) {
-        step->handle = timeline->handle_count++;
-        timeline->reserved[step->handle] = step;
-    }
+    if ((step->fields & AS) == 0)
+        return step->handle != TIMELINE_NO_HANDLE
+               || handle_fault(tree, step, "name it in an earlier step: `reserve: {...}` with `as: NAME`",
+                               "no reservation");
+    if (step->handle != TIMELINE_NO_HANDLE)
+        return handle_fault(tree, step, "choose another name", "an earlier reservation");
+    if (step->times > 1)
+        return handle_fault(tree, step, "reserve in several steps", "one reservation, not `times` of them");
+    if (timeline->handle_count == TIMELINE_HANDLES_MAX)
+        return handle_fault(tree, step, "split the file", "one reservation too many");
+    step->handle = timeline->handle_count++;
+    timeline->reserved[step->handle] = step;
     return true;
 }
 
