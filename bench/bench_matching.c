@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench_matching.c - a request that meets 3 limits: of a contract of 10, and of one of 10,000.
+ * bench_matching.c - a request that meets 3 limits: of a contract of 10, and of one of 10,000, with and without 100,000
+ * overrides.
  *
- * The other limits have different globs with wildcards in the middle, so no plain prefix tells them apart.
+ * The other limits have different globs with wildcards in the middle, so no plain prefix tells them apart. The overrides
+ * are of twenty sizes, all of one limit that the request meets; its own key is not among them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +36,16 @@ static uint64_t decide(void *context, uint64_t count)
     return met;
 }
 
-/* A contract of `count` limits, 3 of which meet the request. */
-static char *contract_text(unsigned count)
+static void print_overrides(FILE *out, unsigned count)
+{
+    fputs("    overrides:\n", out);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(out, "      - { key: { tenant: tenant-%06u }, rate: %u/s, burst: %u }\n", i, 10 + i % 20,
+                20 + i % 20);
+}
+
+/* A contract of `count` limits, 3 of which meet the request; the first has so many overrides. */
+static char *contract_text(unsigned count, unsigned overrides)
 {
     char *text = NULL;
     size_t size;
@@ -44,11 +54,14 @@ static char *contract_text(unsigned count)
         return NULL;
     fputs("weir: 1\nmemory: { keys: 65536 }\nlimits:\n", out);
     static const char *meeting[] = { "/api/*/resource-00042/list", "/*/eu/resource-00042/*", "/api/**/list" };
-    for (unsigned i = 0; i < 3; i++)
-        fprintf(
-            out,
-            "  - { name: meets-%u, when: { path: \"%s\" }, key: [tenant], rate: 1000000/s, burst: 1000000 }\n",
-            i, meeting[i]);
+    for (unsigned i = 0; i < 3; i++) {
+        fprintf(out,
+                "  - name: meets-%u\n    when: { path: \"%s\" }\n    key: [tenant]\n    rate: 1000000/s\n"
+                "    burst: 1000000\n",
+                i, meeting[i]);
+        if (i == 0 && overrides > 0)
+            print_overrides(out, overrides);
+    }
     for (unsigned i = 3; i < count; i++)
         fprintf(
             out,
@@ -58,9 +71,9 @@ static char *contract_text(unsigned count)
     return fclose(out) == 0 ? text : NULL;
 }
 
-static struct weir_contract *load(unsigned count, double *milliseconds)
+static struct weir_contract *load(unsigned count, unsigned overrides, double *milliseconds)
 {
-    char *text = contract_text(count);
+    char *text = contract_text(count, overrides);
     struct weir_contract *contract = NULL;
     struct weir_diagnostics *diagnostics = NULL;
     if (text == NULL)
@@ -77,17 +90,19 @@ static struct weir_contract *load(unsigned count, double *milliseconds)
 
 int main(void)
 {
-    double loads[ROUNDS], bars[ROUNDS], ignored;
-    struct place few = { load(10, &ignored), WEIR_SECOND };
-    struct place many = { NULL, WEIR_SECOND };
+    double loads[ROUNDS], large_loads[ROUNDS], bars[ROUNDS], ignored;
+    struct place few = { load(10, 0, &ignored), WEIR_SECOND };
+    struct place many = { NULL, WEIR_SECOND }, large = { NULL, WEIR_SECOND };
     for (int i = 0; i < ROUNDS; i++) {
         weir_contract_free(many.contract);
-        many.contract = load(10000, &loads[i]);
+        weir_contract_free(large.contract);
+        many.contract = load(10000, 0, &loads[i]);
+        large.contract = load(10000, 100000, &large_loads[i]);
         bars[i] = 1;
     }
-    if (few.contract == NULL || many.contract == NULL)
+    if (few.contract == NULL || many.contract == NULL || large.contract == NULL)
         return 1;
-    if (decide(&few, 1) != 3 || decide(&many, 1) != 3) {
+    if (decide(&few, 1) != 3 || decide(&many, 1) != 3 || decide(&large, 1) != 3) {
         fprintf(stderr, "matching: the request does not meet 3 limits\n");
         return 1;
     }
@@ -96,8 +111,16 @@ int main(void)
                                { "10,000", decide, &many },
                                { "10", decide, &few },
                                50000 });
+    measure_row(&(struct row){ "matching: the same with 100,000 overrides / 3 of 10",
+                               1.2,
+                               { "10,000", decide, &large },
+                               { "10", decide, &few },
+                               50000 });
     measure_print("matching: loading 10,000 limits", "ms", 100, false, loads, bars, ROUNDS);
+    measure_print("matching: loading 10,000 limits and 100,000 overrides", "ms", 1000, false, large_loads, bars,
+                  ROUNDS);
     weir_contract_free(few.contract);
+    weir_contract_free(large.contract);
     weir_contract_free(many.contract);
     return 0;
 }

@@ -371,6 +371,15 @@ int set_index_lineages(struct weir_set *set)
     return 0;
 }
 
+/* One more limit: the whole index is made anew only when its table grew. */
+static int index_one(struct weir_set *set, weir_limit_id id)
+{
+    if (set->by_lineage == NULL)
+        return set_index_lineages(set);
+    *lineage_place(set, set->limits[id]->family->lineage) = id + 1;
+    return 0;
+}
+
 weir_limit_id set_find_lineage(const struct weir_set *set, uint32_t lineage)
 {
     return set->limit_count == 0 ? WEIR_NO_LIMIT : *lineage_place(set, lineage) - 1;
@@ -433,7 +442,7 @@ int weir_limit_add(struct weir *weir, const struct weir_limit *limit, weir_limit
     set->limits[id]->family->lineage = ++weir->next_lineage;
     code = family_publish(weir, set->limits[id]->family, 0);
     if (code == 0)
-        code = set_index_lineages(set);
+        code = index_one(set, id);
     if (code == 0) {
         *out = id;
         return 0;
