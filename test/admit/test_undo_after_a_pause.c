@@ -57,8 +57,8 @@ static void what_refill_replaced_does_not_come_back(void **state)
         questions = 0;
         assert_int_equal(weir_admit(weir, asks, 2, 0, NULL, &decision), 0);
         assert_int_equal(decision.outcome, WEIR_DENY);
-        undone +=
-            questions == 2 && passed_of("a", 0, 1) == 0; /* it was charged first, and the ten seconds stay paid */
+        undone += questions == 2
+                  && passed_of("a", 0, 1) == 0; /* it was charged first, and the ten seconds stay paid */
         assert_int_equal(passed_of("a", 10 * S, 20), 10);
         assert_int_equal(passed_of("a", 10 * S, 1), 0);
         weir_free(weir);
