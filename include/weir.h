@@ -31,11 +31,12 @@
  * Answers are not errors: a call returns 0 when it decided and the decision says which way; a negative code
  * means that it could not decide, and then nothing was charged and *out is untouched.
  *
- * Time is an argument. `now` is your monotonic clock in ns; weir_now() reads a good one. The limiter does not look at a
- * clock by itself (but to measure how long a composite took that has to give back what it charged). Stamps may arrive in any order: one older than a stamp already used for the same
- * key makes the answer stricter and mints nothing. A stamp before weir_options.origin counts as the origin; one
- * more than ten years after it is answered WEIR_REFUSED, reason WEIR_REASON_TIME. One stamp far in the future makes
- * every new key start late (decided_at shows it) and moves calendar windows on for good, so do not mix clocks.
+ * Time is an argument. `now` is your monotonic clock in ns; weir_now() reads a good one. The limiter does not look at
+ * a clock by itself (but to measure how long a composite took that has to give back what it charged). Stamps may
+ * arrive in any order: one older than a stamp already used for the same key makes the answer stricter and mints
+ * nothing. A stamp before weir_options.origin counts as the origin; one more than ten years after it is answered
+ * WEIR_REFUSED, reason WEIR_REASON_TIME. One stamp far in the future makes every new key start late (decided_at
+ * shows it) and moves calendar windows on for good, so do not mix clocks.
  *
  * Threads: the calls that decide may run on any number of threads at once. weir_new, weir_free and
  * weir_limit_add need the caller's exclusion.
@@ -273,7 +274,8 @@ WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 
 /* ---- Life cycle ---------------------------------------------------------------------------------------- */
 
-/* Where the limiter's memory comes from. Used by weir_new and weir_limit_add only. */
+/* Where the limiter's memory comes from. Used by weir_new, weir_free, what adds limits or overrides, changes and
+   weir_quiesce; never by a call that decides. */
 struct weir_allocator {
     void *(*allocate)(void *context, size_t size, size_t alignment); /* zeroed; NULL: out of memory */
     void (*release)(void *context, void *memory, size_t size);
@@ -315,7 +317,8 @@ WEIR_API void weir_free(struct weir *weir);
 WEIR_API WEIR_MUST_USE int weir_limit_add(struct weir *weir, const struct weir_limit *limit,
                                           weir_limit_id *out);
 
-/* The limit of a name, or WEIR_NO_LIMIT. The name of a limit, or NULL. Both live as long as the limiter. */
+/* The limit of a name, or WEIR_NO_LIMIT. The name of a limit, or NULL. Both live as long as the limiter, or until
+   weir_quiesce() ends the set that they are of. */
 WEIR_API weir_limit_id weir_limit_find(const struct weir *weir, const char *name);
 WEIR_API const char *weir_limit_name(const struct weir *weir, weir_limit_id limit);
 
@@ -343,7 +346,7 @@ WEIR_API WEIR_MUST_USE int weir_override_add(struct weir *weir, weir_limit_id li
  *
  * A limit keeps its counters when its name, algorithm, align and key_form stay: what was used stays used, and a changed
  * rate or burst applies to live keys at once, from the instant of the commit. Raising a burst by five makes five
- * available; no change grants a fresh burst, whatever the ratio of the rates (P14). Within that instant's calls a
+ * available; no change grants a fresh burst, whatever the ratio of the rates. Within that instant's calls a
  * thread decides under one whole set, the old or the new.
  *
  * Threads: one change at a time; deciding goes on meanwhile on any number of threads. weir_quiesce() runs when no call
@@ -484,7 +487,7 @@ WEIR_API WEIR_MUST_USE int weir_check_batch(struct weir *weir, const struct weir
  * proof of origin, expires, and settling it twice changes nothing the second time.
  *
  * What comes back is restored in full, as if it had not been taken, up to a full bucket; so within an interval the
- * limit's bound grows by what was returned in it (P11). In windows only what was taken in the same window comes back.
+ * limit's bound grows by what was returned in it. In windows only what was taken in the same window comes back.
  * What was too little is charged without asking, up to limit.debt beyond the capacity; the rest is dropped and told.
  */
 #define WEIR_RESERVATION_MAX 2112
@@ -519,17 +522,20 @@ WEIR_API WEIR_MUST_USE int weir_set_reserve(const struct weir_set *set, const st
 WEIR_API WEIR_MUST_USE int weir_settle(struct weir *weir, const void *ticket, size_t len, uint64_t cost,
                                        weir_ns now, struct weir_settlement *out);
 
-/* It did not happen: everything comes back, also what was charged to limits that are not settled. */
+/* It did not happen: everything comes back, also what was charged to limits that are not settled. Returns as
+   weir_settle(). */
 WEIR_API WEIR_MUST_USE int weir_cancel(struct weir *weir, const void *ticket, size_t len, weir_ns now,
                                        struct weir_settlement *out);
 
-/* Give `cost` back to each ask's key, never above its capacity. */
+/* Give `cost` back to each ask's key, never above its capacity. Returns 0; or WEIR_ERR_ASKS, _LIMIT or _KEY, and then
+   nothing was given back. */
 WEIR_API WEIR_MUST_USE int weir_refund(struct weir *weir, const struct weir_ask *asks, size_t count,
                                        weir_ns now, struct weir_settlement *out);
 WEIR_API WEIR_MUST_USE int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks,
                                            size_t count, weir_ns now, struct weir_settlement *out);
 
-/* Forget what one key has used: it is as a key that was never seen. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY. */
+/* Forget what one key has used: it is as a key that was never seen. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY; of a set
+   that is no longer in force also WEIR_ERR_CHANGED, as weir_set_admit(). */
 WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, const void *key, size_t len);
 WEIR_API WEIR_MUST_USE int weir_set_reset(const struct weir_set *set, weir_limit_id limit, const void *key,
                                           size_t len);

@@ -128,8 +128,8 @@ __extension__ typedef unsigned __int128 weir_u128_;
  *   burst   tokens of a full bucket; 0 answers every request with WEIR_NEVER.
  *
  * Returns true, or false and leaves *rate alone when no tick can be found: more than about 14 tokens a
- * nanosecond, or a burst above 2^62. Threads: pure. Source: algorithms 2.3 (choice of m), 2.5 (reciprocal
- * after Barrett, 1986).
+ * nanosecond, or a burst above 2^62. Threads: pure. Source: docs/algorithms.md (choice of
+ * m); the reciprocal is after Barrett, 1986.
  */
 static inline bool weir_rate_init(weir_rate *rate, uint64_t count, weir_ns period, uint64_t burst);
 
