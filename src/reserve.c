@@ -241,12 +241,14 @@ static uint64_t memory_of(const struct weir *weir, uint64_t nonce)
     return siphash_end(state, &nonce, sizeof nonce);
 }
 
-/* The numbers as they stand, for a reservation that was settled before. */
-static void look_again(struct weir *weir, const struct reservation *reservation, weir_ns stamp,
+/* The numbers as they stand, for a reservation that was settled before: of the limits that this call is about. */
+static void look_again(struct weir *weir, const struct reservation *reservation, bool is_cancel, weir_ns stamp,
                        struct weir_settlement *out)
 {
     out->is_repeated = true;
     for (size_t i = 0; i < reservation->count; i++) {
+        if (!is_cancel && (reservation->parts[i].flags & FLAG_SETTLES) == 0)
+            continue;
         struct adjustment none = { .lineage = reservation->parts[i].lineage,
                                    .hash = reservation->parts[i].hash };
         adjust(weir, &none, stamp, out);
@@ -273,7 +275,7 @@ static int finish(struct weir *weir, const void *ticket, size_t len, bool is_can
     case STORE_NEW:
         break;
     default: /* known, or somebody is settling it now: either way it is theirs */
-        look_again(weir, &reservation, stamp, &settlement);
+        look_again(weir, &reservation, is_cancel, stamp, &settlement);
         *out = settlement;
         return 0;
     }

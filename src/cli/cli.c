@@ -66,6 +66,14 @@ const char *contract_default(const char *command)
     return NULL;
 }
 
+weir_ns cli_now(void)
+{
+    static weir_ns began_at;
+    if (began_at == 0)
+        began_at = weir_now();
+    return began_at;
+}
+
 struct weir_contract *contract_open(const char *command, const char *path, bool warns)
 {
     struct weir_contract *contract = NULL;
@@ -74,7 +82,8 @@ struct weir_contract *contract_open(const char *command, const char *path, bool 
         path = contract_default(command);
     if (path == NULL)
         return NULL;
-    int error = weir_contract_load(&contract, path, NULL, &diagnostics);
+    struct weir_contract_options options = { .lost_at = cli_now() };
+    int error = weir_contract_load(&contract, path, &options, &diagnostics);
     (void)fflush(stdout);
     if (diagnostics != NULL && (error != 0 || warns))
         weir_diagnostics_print(diagnostics, stderr, wants_colour(stderr));

@@ -53,4 +53,7 @@ const char *contract_default(const char *command);
  */
 struct weir_contract *contract_open(const char *command, const char *path, bool warns);
 
+/* The instant at which the command began: what is decided here is decided then, and nothing was counted before. */
+weir_ns cli_now(void);
+
 #endif

@@ -56,7 +56,7 @@ static int decide_here(const struct check *check, const struct weir_contract *co
                        const struct weir_request *request)
 {
     int status = EXIT_YES;
-    weir_ns now = weir_now();
+    weir_ns now = cli_now();
     for (uint64_t i = 0; i < check->times; i++) {
         struct weir_answer answer;
         int error = weir_contract_decide(contract, request, now, &answer);
