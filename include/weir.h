@@ -324,7 +324,8 @@ WEIR_API const char *weir_limit_name(const struct weir *weir, weir_limit_id limi
 
 /*
  * Give one key of a limit another size. A lookup costs one probe, however many overrides there are; each different size
- * takes a shape of its own. Borrowed during the call. Must not run at the same time as any other call.
+ * takes a shape of its own. Borrowed during the call. Must not run at the same time as any other call, and comes before
+ * the key is first used: what it has used under the limit's own size is converted by changes only.
  * Returns 0, or WEIR_ERR_LIMIT, _KEY, _OVERRIDE, _LIMITS, _MEMORY, or what weir_limit_add() says of the size.
  */
 WEIR_API WEIR_MUST_USE int weir_override_add(struct weir *weir, weir_limit_id limit, const void *key,
@@ -380,8 +381,9 @@ WEIR_API WEIR_MUST_USE int weir_change_override(struct weir_change *change, weir
  *   out    the set; may be NULL.
  *   kinds  NULL, or one per limit of the new set.
  *
- * Returns 0, or WEIR_ERR_LIMITS (too few free shape numbers beside the old set), WEIR_ERR_LOG_MEMORY, WEIR_ERR_MEMORY;
- * then the old set stays in force and the change is freed.
+ * Returns 0, or WEIR_ERR_LIMITS (too few free shape numbers beside the old set), WEIR_ERR_LOG_MEMORY, WEIR_ERR_MEMORY,
+ * WEIR_ERR_BUSY (another change was committed meanwhile and not quiesced); then the old set stays in force and the change
+ * is freed.
  */
 WEIR_API WEIR_MUST_USE int weir_change_commit(struct weir_change *change, weir_ns now,
                                               const struct weir_set **out, enum weir_change_kind *kinds);
@@ -389,6 +391,10 @@ WEIR_API WEIR_MUST_USE int weir_change_commit(struct weir_change *change, weir_n
 /* Finish the last change: convert what is still counted under the old set, forget removed limits, free the old set.
    Cost: one walk of the table, milliseconds for a million cells. Without a change: nothing. */
 WEIR_API void weir_quiesce(struct weir *weir, weir_ns now);
+
+/* Free the old sizes and their shape numbers, which the next change but one would free: call it when no call that began
+   before the last weir_quiesce() still runs, or not at all. Changes of more than 10,922 shapes at once need it. */
+WEIR_API void weir_retire(struct weir *weir);
 
 /* The set in force. */
 WEIR_API const struct weir_set *weir_set_current(const struct weir *weir);

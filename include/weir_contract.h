@@ -123,6 +123,9 @@ WEIR_API WEIR_MUST_USE int weir_contract_reload(struct weir_contract *contract, 
 /* As weir_quiesce(): when no call that began before the reload still runs, and no answer of before is still used. */
 WEIR_API void weir_contract_quiesce(struct weir_contract *contract, weir_ns now);
 
+/* As weir_retire(): when no call that began before the last weir_contract_quiesce() still runs, or not at all. */
+WEIR_API void weir_contract_retire(struct weir_contract *contract);
+
 /* ---- Deciding -------------------------------------------------------------------------------------------- */
 
 /* One fact about a request. */

@@ -77,31 +77,14 @@ static bool is_same_size(const struct weir_size *x, const struct weir_size *y)
            && x->debt == y->debt;
 }
 
-static bool has_same_overrides(const struct weir_set *x_set, const struct limit *x,
-                               const struct weir_set *y_set, weir_limit_id y_id)
+/* Whether deciding under either gives the same answers for ever. What compare_overrides() found is part of it. */
+static bool is_unchanged(const struct limit *old, const struct limit *limit)
 {
-    const struct limit *y = y_set->limits[y_id];
-    if (x->override_count != y->override_count)
-        return false;
-    for (size_t i = 0; y->override_count > 0 && i < y_set->override_room; i++) {
-        const struct override *theirs = &y_set->overrides[i];
-        if (theirs->limit != y_id + 1)
-            continue;
-        const struct override *ours = set_override_place(x_set, theirs->hash);
-        if (ours->limit == 0 || !is_same_size(size_of(x, ours->shape), size_of(y, theirs->shape)))
-            return false;
-    }
-    return true;
-}
-
-/* Whether deciding under either gives the same answers for ever. */
-static bool is_unchanged(const struct weir_set *old_set, const struct limit *old, const struct weir_set *set,
-                         weir_limit_id id)
-{
-    const struct weir_limit *x = &old->given, *y = &set->limits[id]->given;
-    return is_same_size(&old->family->members[0].size, &set->limits[id]->family->members[0].size)
+    const struct weir_limit *x = &old->given, *y = &limit->given;
+    return is_same_size(&old->family->members[0].size, &limit->family->members[0].size)
            && x->when_full == y->when_full && x->refused == y->refused && x->state_lost == y->state_lost
-           && x->retries_free_within == y->retries_free_within && has_same_overrides(old_set, old, set, id);
+           && x->retries_free_within == y->retries_free_within && old->override_count == limit->override_count
+           && !limit->has_new_override;
 }
 
 /* The old limit that an added one continues, or NULL. */
@@ -114,15 +97,36 @@ static struct limit *predecessor(const struct weir_set *old_set, const struct li
     return memcmp(&old->prefix, &limit->prefix, sizeof old->prefix) == 0 ? old : NULL;
 }
 
-/* Let a limit that did not change go on with the old one's family, overrides included. */
-static void adopt(struct weir_set *set, weir_limit_id id, const struct weir_set *old_set,
-                  const struct limit *old)
+/* Mark the limits with an override that their predecessors have not. One walk for all: limits and overrides are many. */
+static void compare_overrides(struct weir_set *set, const struct weir_set *old_set)
 {
-    struct limit *limit = set->limits[id];
-    for (size_t i = 0; limit->override_count > 0 && i < set->override_room; i++)
-        if (set->overrides[i].limit == id + 1)
-            set->overrides[i].shape = set_override_place(old_set, set->overrides[i].hash)->shape;
-    family_free(set->weir, limit->family);
+    for (size_t i = 0; i < set->override_room; i++) {
+        const struct override *theirs = &set->overrides[i];
+        struct limit *limit = theirs->limit == 0 ? NULL : set->limits[theirs->limit - 1];
+        const struct limit *old = limit == NULL || limit->has_new_override ? NULL : predecessor(old_set, limit);
+        if (old == NULL || old->override_count == 0)
+            continue;
+        const struct override *ours = set_override_place(old_set, theirs->hash);
+        limit->has_new_override =
+            ours->limit == 0 || !is_same_size(size_of(old, ours->shape), size_of(limit, theirs->shape));
+    }
+}
+
+/* After the families: the overrides of limits that did not change have the old shapes too. */
+static void adopt_overrides(struct weir_set *set, const enum weir_change_kind *kinds,
+                            const struct weir_set *old_set)
+{
+    for (size_t i = 0; i < set->override_room; i++) {
+        struct override *override = &set->overrides[i];
+        if (override->limit != 0 && kinds[override->limit - 1] == WEIR_CHANGE_KEPT)
+            override->shape = set_override_place(old_set, override->hash)->shape;
+    }
+}
+
+/* Let a limit that did not change go on with the old one's family. */
+static void adopt(struct weir *weir, struct limit *limit, const struct limit *old)
+{
+    family_free(weir, limit->family);
     limit->family = old->family;
     limit->shape = old->shape;
 }
@@ -148,11 +152,11 @@ static enum weir_change_kind relate(struct weir_set *set, weir_limit_id id, cons
         return weir_limit_find(weir, limit->name) == WEIR_NO_LIMIT ? WEIR_CHANGE_NEW : WEIR_CHANGE_RESTARTED;
     }
     limit->family->lineage = old->family->lineage;
-    if (!is_unchanged(old_set, old, set, id)) {
+    if (!is_unchanged(old, limit)) {
         widen(limit->family, old->family);
         return WEIR_CHANGE_RESIZED;
     }
-    adopt(set, id, old_set, old);
+    adopt(weir, limit, old);
     return WEIR_CHANGE_KEPT;
 }
 
@@ -232,19 +236,22 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
 {
     struct weir *weir = set->weir;
     struct weir_set *old = weir->current;
+    if (weir->old != NULL)
+        return WEIR_ERR_BUSY;
+    compare_overrides(set, old);
     for (size_t i = 0; i < set->limit_count; i++)
         kinds[i] = relate(set, (weir_limit_id)i, old);
+    adopt_overrides(set, kinds, old);
     set->generation = weir->next_generation + 1;
     set->since = since;
     int code = reserve_sweep(weir, old->limit_count);
-    if (code == 0)
-        code = set_index_lineages(set);
     if (code == 0)
         code = publish(set, kinds, since);
     if (code != 0) {
         disown(set, kinds);
         return code;
     }
+    set_index_lineages(set);
     for (size_t i = 0; i < set->limit_count; i++) {
         const struct limit *before = kinds[i] == WEIR_CHANGE_RESIZED ? predecessor(old, set->limits[i]) : NULL;
         if (before == NULL)
@@ -320,7 +327,7 @@ void weir_quiesce(struct weir *weir, weir_ns now)
 {
     struct weir_set *old = weir->old, *set = weir->current;
     if (old == NULL)
-        return; /* and calls that met a retired shape before it was swept may still run: there was no commit since */
+        return; /* and calls that met a retired shape before it was swept may still run: see weir_retire() */
     free_retired(weir);
     weir_ns stamp = set_to_stamp(weir, now);
     memset(weir->successor, 0, (WEIR_LIMITS_MAX + 1) * sizeof *weir->successor);
@@ -333,6 +340,11 @@ void weir_quiesce(struct weir *weir, weir_ns now)
     }
     set_free(old, false);
     weir->old = NULL;
+}
+
+void weir_retire(struct weir *weir)
+{
+    free_retired(weir);
 }
 
 void weir_free(struct weir *weir)

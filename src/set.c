@@ -185,9 +185,11 @@ static int grow_limits(struct weir_set *set)
     size_t room = set->limit_room == 0 ? 16 : 2 * set->limit_room;
     struct limit **limits = set_take_memory(weir, room * sizeof *limits);
     int32_t *by_name = set_take_memory(weir, 2 * room * sizeof *by_name);
-    if (limits == NULL || by_name == NULL) {
+    int32_t *by_lineage = set_take_memory(weir, 2 * room * sizeof *by_lineage);
+    if (limits == NULL || by_name == NULL || by_lineage == NULL) {
         set_give_memory(weir, limits, room * sizeof *limits);
         set_give_memory(weir, by_name, 2 * room * sizeof *by_name);
+        set_give_memory(weir, by_lineage, 2 * room * sizeof *by_lineage);
         return WEIR_ERR_MEMORY;
     }
     if (set->limit_count > 0)
@@ -195,12 +197,14 @@ static int grow_limits(struct weir_set *set)
     set_give_memory(weir, set->limits, set->limit_room * sizeof *limits);
     set_give_memory(weir, set->by_name, 2 * set->limit_room * sizeof *by_name);
     set_give_memory(weir, set->by_lineage, 2 * set->limit_room * sizeof *set->by_lineage);
-    set->by_lineage = NULL;
+    set->by_lineage = by_lineage;
     set->limits = limits;
     set->by_name = by_name;
     set->limit_room = room;
     for (size_t i = 0; i < set->limit_count; i++)
         *name_place(set, limits[i]->name) = (int32_t)i + 1;
+    if (set == weir->current) /* it is in force: what it had indexed stays so, whatever fails next */
+        set_index_lineages(set);
     return 0;
 }
 
@@ -356,28 +360,13 @@ static int32_t *lineage_place(const struct weir_set *set, uint32_t lineage)
     return &set->by_lineage[at];
 }
 
-int set_index_lineages(struct weir_set *set)
+void set_index_lineages(struct weir_set *set)
 {
-    size_t size = 2 * set->limit_room * sizeof *set->by_lineage;
     if (set->limit_count == 0)
-        return 0;
-    if (set->by_lineage == NULL)
-        set->by_lineage = set_take_memory(set->weir, size);
-    if (set->by_lineage == NULL)
-        return WEIR_ERR_MEMORY;
-    memset(set->by_lineage, 0, size);
+        return;
+    memset(set->by_lineage, 0, 2 * set->limit_room * sizeof *set->by_lineage);
     for (size_t i = 0; i < set->limit_count; i++)
         *lineage_place(set, set->limits[i]->family->lineage) = (int32_t)i + 1;
-    return 0;
-}
-
-/* One more limit: the whole index is made anew only when its table grew. */
-static int index_one(struct weir_set *set, weir_limit_id id)
-{
-    if (set->by_lineage == NULL)
-        return set_index_lineages(set);
-    *lineage_place(set, set->limits[id]->family->lineage) = id + 1;
-    return 0;
 }
 
 weir_limit_id set_find_lineage(const struct weir_set *set, uint32_t lineage)
@@ -441,9 +430,8 @@ int weir_limit_add(struct weir *weir, const struct weir_limit *limit, weir_limit
         return code;
     set->limits[id]->family->lineage = ++weir->next_lineage;
     code = family_publish(weir, set->limits[id]->family, 0);
-    if (code == 0)
-        code = index_one(set, id);
     if (code == 0) {
+        *lineage_place(set, set->limits[id]->family->lineage) = id + 1;
         *out = id;
         return 0;
     }
@@ -455,15 +443,40 @@ int weir_limit_add(struct weir *weir, const struct weir_limit *limit, weir_limit
     return code;
 }
 
+/* Take the override of the key out again, and the shapes from `first` on that were made for it. It is the last one. */
+static void drop_override(struct weir_set *set, struct limit *limit, uint64_t hash, size_t first)
+{
+    struct weir *weir = set->weir;
+    struct family *family = limit->family;
+    *set_override_place(set, hash) = (struct override){ 0 };
+    set->override_count--;
+    limit->override_count--;
+    while (family->count > first) {
+        struct shape *shape = family->members[--family->count].shape;
+        shape_deinit(shape, &weir->allocator);
+        set_give_memory(weir, shape, sizeof *shape);
+    }
+}
+
 int weir_override_add(struct weir *weir, weir_limit_id id, const void *key, size_t len,
                       const struct weir_size *size)
 {
     struct weir_set *set = weir->current;
-    const struct limit *limit = set_limit(set, id);
-    size_t before = limit == NULL ? 0 : limit->family->count;
+    struct limit *limit = (struct limit *)(uintptr_t)set_limit(set, id);
+    if (limit == NULL)
+        return WEIR_ERR_LIMIT;
+    size_t before = limit->family->count;
     int code = set_add_override(set, id, key, len, size);
-    if (code == 0)
-        code = family_publish(weir, limit->family, before);
+    if (code != 0)
+        return code;
+    for (size_t i = before; i < limit->family->count;
+         i++) { /* all shapes of a lineage in one set are of one age */
+        limit->family->members[i].shape->generation = limit->shape->generation;
+        limit->family->members[i].shape->since = limit->shape->since;
+    }
+    code = family_publish(weir, limit->family, before);
+    if (code != 0)
+        drop_override(set, limit, set_hash(limit, key, len), before);
     return code;
 }
 

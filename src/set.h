@@ -39,6 +39,7 @@ struct limit {
         prefix; /* the secret and what makes the limit the same (name, algorithm, align, key_form), absorbed */
     const struct shape *shape; /* family->members[0].shape */
     size_t override_count;
+    bool has_new_override; /* that its predecessor has not: while a change is put in force */
     struct family *family;
     struct weir_limit given; /* as it was added; its strings are those below, or NULL */
     char name[WEIR_NAME_MAX + 1];
@@ -59,7 +60,7 @@ struct weir_set {
     size_t limit_count, limit_room;
     struct limit **limits;
     int32_t *by_name;                     /* open addressing, id + 1; twice limit_room places */
-    int32_t *by_lineage;                  /* the same by family->lineage, made when the set is put in force */
+    int32_t *by_lineage;                  /* the same by family->lineage, filled when the set is put in force */
     struct override *overrides;           /* open addressing by hash, at most half full */
     size_t override_count, override_room; /* room is a power of two, or 0 */
 };
@@ -158,8 +159,8 @@ int family_publish(struct weir *weir, struct family *family, size_t first);
 /* The reverse: the store forgets them, and their numbers are free. */
 void family_withdraw(struct weir *weir, struct family *family);
 
-/* Index the set by lineage. 0 or WEIR_ERR_MEMORY. */
-int set_index_lineages(struct weir_set *set);
+/* Index the set by lineage. */
+void set_index_lineages(struct weir_set *set);
 
 void *set_take_memory(struct weir *weir, size_t size);
 void set_give_memory(struct weir *weir, void *memory, size_t size);

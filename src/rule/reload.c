@@ -285,3 +285,8 @@ void weir_contract_quiesce(struct weir_contract *contract, weir_ns now)
     rules_free(contract->old);
     contract->old = NULL;
 }
+
+void weir_contract_retire(struct weir_contract *contract)
+{
+    weir_retire(contract->limiter);
+}

@@ -119,6 +119,11 @@ void store_free(struct store *store)
     const struct weir_allocator *allocator = store->allocator;
     for (size_t i = 0; i <= WEIR_LIMITS_MAX; i++)
         release(allocator, store->slots[i], sizeof(struct slot));
+    while (store->spare_slots != NULL) {
+        struct slot *slot = store->spare_slots;
+        store->spare_slots = slot->spare;
+        release(allocator, slot, sizeof *slot);
+    }
     release(allocator, store->groups, table_bytes(store));
     release(allocator, store->slots, SLOTS_BYTES);
     arena_deinit(&store->arena, allocator);
@@ -158,15 +163,29 @@ static int reserve_ring(struct store *store, const struct shape *shape, struct s
     return 0;
 }
 
+/* One that nobody uses, its overflows 0: store_stats() reads those at any time. NULL: out of memory. */
+static struct slot *take_slot(struct store *store)
+{
+    struct slot *slot = store->spare_slots;
+    if (slot == NULL)
+        return reserve(store->allocator, sizeof *slot, _Alignof(struct slot));
+    store->spare_slots = slot->spare;
+    return slot;
+}
+
 int store_shape_add(struct store *store, const struct shape *shape)
 {
-    struct slot *slot = reserve(store->allocator, sizeof *slot, _Alignof(struct slot));
+    struct slot *slot = take_slot(store);
     if (slot == NULL)
         return WEIR_ERR_MEMORY;
-    *slot = (struct slot){ .shape = shape, .over_at = WEIR_NO_TIME, .word = shape->absent, .ring = RING_NONE };
+    slot->shape = shape;
+    slot->over_at = WEIR_NO_TIME;
+    slot->word = shape->absent;
+    slot->ring = RING_NONE;
     int code = reserve_ring(store, shape, slot);
     if (code != 0) {
-        release(store->allocator, slot, sizeof *slot);
+        slot->spare = store->spare_slots;
+        store->spare_slots = slot;
         return code;
     }
     /* A cell names it only after the set that has it is in force; store_stats() may come before. */

@@ -102,10 +102,12 @@ void store_shape_remove(struct store *store, const struct shape *shape)
 {
     struct slot *slot = slot_of(store, shape);
     __atomic_store_n(&store->slots[shape->number], NULL, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&store->overflows, slot->overflows, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&store->overflows, __atomic_exchange_n(&slot->overflows, 0, __ATOMIC_RELAXED),
+                       __ATOMIC_RELAXED);
     if (slot->ring != RING_NONE) {
         store->reserved_units -= UINT32_C(1) << log_order(shape);
         arena_give(&store->arena, slot->ring);
     }
-    store->allocator->release(store->allocator->context, slot, sizeof *slot);
+    slot->spare = store->spare_slots;
+    store->spare_slots = slot;
 }

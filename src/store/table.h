@@ -49,6 +49,7 @@ struct slot {
     uint64_t word;      /* of the overflow cell */
     uint64_t overflows; /* decisions on it */
     uint32_t ring;      /* sliding logs: the overflow cell's, or RING_NONE */
+    struct slot *spare; /* the next one that is in no use */
 };
 
 struct store {
@@ -68,8 +69,9 @@ struct store {
     uint64_t nonce;
     uint64_t sweep_at; /* next group of the sweep */
     uint64_t placements, reclaims, evictions, contended;
-    uint64_t overflows;      /* of shapes that are gone */
-    uint32_t reserved_units; /* of the arena, for overflow cells; only where shapes are added and removed */
+    uint64_t overflows;       /* of shapes that are gone */
+    uint32_t reserved_units;  /* of the arena, for overflow cells; only where shapes are added and removed */
+    struct slot *spare_slots; /* of shapes that are gone: store_stats() may be reading one, so they are kept */
 
     /* What a memory's cell names in place of a limit's shape: of no lineage, never evicted. */
     struct shape memory_shape;
