@@ -107,6 +107,7 @@ static void build(uv_work_t *work)
     if (text == NULL) {
         (void)snprintf(outcome->failure, sizeof outcome->failure, "%s: %s", path_of(reload),
                        is_stdin ? "standard input cannot be read again" : read_failure(errno));
+        reload->tried[0] = '\0'; /* when it can be read again that is told, also if it is the same text */
         return;
     }
     char name[17] = { 0 };
@@ -132,6 +133,12 @@ static void quiesce(uv_work_t *work)
     struct reload *reload = work->data;
     struct server *server = reload->server;
     weir_contract_quiesce(server->contract, server->is_virtual ? reload->now : weir_now());
+}
+
+static void retire(uv_work_t *work)
+{
+    struct reload *reload = work->data;
+    weir_contract_retire(reload->server->contract);
 }
 
 /* ---- Saying what happened -------------------------------------------------------------------------------- */
@@ -345,7 +352,7 @@ static void step(struct reload *reload)
     if (reload->state == RELOAD_FIRST_ROUND && is_round_over(reload))
         queue(reload, RELOAD_CONVERTING, quiesce, on_converted);
     else if (reload->state == RELOAD_SECOND_ROUND && is_round_over(reload))
-        queue(reload, RELOAD_FREEING, quiesce, on_freed);
+        queue(reload, RELOAD_FREEING, retire, on_freed);
 }
 
 bool reload_is_working(const struct reload *reload)

@@ -9,7 +9,7 @@
  *          -> FIRST_ROUND   until no worker holds anything of before
  *          -> CONVERTING    weir_contract_quiesce(): cells of the old limits are converted, the old text is
  *          freed -> SECOND_ROUND  until no worker can have read a cell of before that
- *          -> FREEING       weir_contract_quiesce() once more: old sizes are freed
+ *          -> FREEING       weir_contract_retire(): old sizes are freed
  *
  * The next reload may begin in IDLE and in SECOND_ROUND, whose waiting is then part of its own. Whoever asks
  * meanwhile waits in line; all that wait are served by one reload, which reads the file after they asked.

@@ -83,6 +83,15 @@ class Causes(unittest.TestCase):
             self.assertNotIn('by=signal', server.log())
             self.assertNotIn('by=admin', server.log())
 
+    def test_a_file_that_comes_back_as_it_was_is_told(self):
+        """Else health would show for ever that the file is not there."""
+        with Server() as server:
+            os.rename(server.contract, server.contract + '.away')
+            wait_for(lambda: 'No such file' in server.ask('GET', '/healthz').text)
+            os.rename(server.contract + '.away', server.contract)
+            wait_for(lambda: server.ask('GET', '/healthz').text == 'ok\n')
+            self.assertEqual(burst(server), 20)
+
     def test_a_change_that_is_none_is_no_reload(self):
         with Server() as server:
             replace(server, BUCKET)
