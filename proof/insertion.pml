@@ -13,7 +13,7 @@
  * A thread that is killed is one that is never scheduled again, so every run with a crash is the beginning of a run that
  * is searched. "Abandoned" is any time: an insertion may be overwritten the moment it is placed.
  *
- * Written from algorithms 3.4 and 3.5. Numbers and mutants come from proof/run:
+ * Numbers and mutants come from proof/run:
  *
  *     THREADS, OPS, TRIES   takers, takes of each, loops before a take gives up
  *     OTHERS                steps of the other key

@@ -5,7 +5,7 @@
  * A limit with retries_free_within remembers the retry ids of requests that were allowed, each in one cell of the table
  * until that time has passed. While a request is being decided its id is held, so that of two equal requests at once one
  * is charged; should the holder die, the hold runs out and a retry is charged again: twice charged, never twice granted
- * (P31, algorithms 1.15). A denied request is forgotten at once, or it could never succeed.
+ * (P31). A denied request is forgotten at once, or it could never succeed.
  */
 #ifndef WEIR_RETRY_H
 #define WEIR_RETRY_H

@@ -39,7 +39,7 @@ struct shape {
     uint16_t number;       /* 1 .. WEIR_LIMITS_MAX, its name in the tag word of a cell */
     uint32_t lineage;      /* of the limit, the same through every change that keeps its counters */
     uint32_t generation;   /* of the set it came into force with */
-    weir_ns since;         /* when that was: decisions under it are made no earlier (algorithms 1.17) */
+    weir_ns since;         /* when that was: decisions under it are made no earlier */
     uint64_t debt;         /* buckets: what a charge may overdraw */
     bool charges_refusals; /* a denied cost is charged too, up to one capacity more */
     bool starts_empty;     /* a key that is absent had nothing left at `lost_at` */
@@ -55,7 +55,7 @@ struct shape {
     };
 };
 
-/* The largest count a window of the shape keeps: refusals that are charged may fill it twice (algorithms 1.14). */
+/* The largest count a window of the shape keeps: refusals that are charged may fill it twice. */
 static inline uint64_t shape_count_max(const struct shape *shape)
 {
     if (!shape->charges_refusals)
@@ -85,7 +85,7 @@ struct report {
 
 /*
  * How long a dead word is kept. A thread may decide with a stamp this much older than another's before floor_ns
- * has to make it stricter (algorithms 3.5).
+ * has to make it stricter.
  */
 #define SHAPE_GRACE_NS WEIR_SECOND
 
@@ -149,7 +149,7 @@ bool shape_is_wider(const struct shape *shape, const struct shape *other);
 
 /*
  * The word under `next` that means what `word` meant under `old` at next->since: what was used stays used, not cut at the
- * new capacity (algorithms 1.17). Both of one lineage. Not for logs, whose stamps need no conversion.
+ * new capacity. Both of one lineage. Not for logs, whose stamps need no conversion.
  */
 uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64_t word);
 

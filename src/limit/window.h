@@ -3,7 +3,7 @@
  * window.h - fixed windows and the sliding-window counter, each in one word.
  *
  * Word: [0][index][count] or [0][index][previous][current]. The index has as many bits as the horizon needs, twice
- * over, so it cannot wrap; the counts share what is left (algorithms 2.8, P20).
+ * over, so it cannot wrap; the counts share what is left (P20).
  */
 #ifndef WEIR_LIMIT_WINDOW_H
 #define WEIR_LIMIT_WINDOW_H

@@ -15,7 +15,7 @@
  * promotion, which names its nonce, fails for ever. The candidates never move, and nothing else is assumed: neither
  * that a look at sixteen cells is one instant, nor which free cell is chosen. proof/insertion.pml checks it.
  *
- * A key's cell may have been written under an earlier shape of its limit (algorithms 1.17). Whoever charges it converts it
+ * A key's cell may have been written under an earlier shape of its limit. Whoever charges it converts it
  * in the same exchange; whoever meets a later one than its own answers nothing: its caller's set is old.
  *
  * Words:    cells (cell.h); nonce; new_keys; counters.

@@ -87,7 +87,7 @@ struct key {
 
 /*
  * The second group is a function of the first and the tag, in both directions: so two keys of one tag have either
- * the same candidates or none in common, and identity is tag and place together (algorithms 3.3).
+ * the same candidates or none in common, and identity is tag and place together.
  */
 static inline uint64_t group_first(const struct store *store, uint64_t hash)
 {

@@ -57,7 +57,7 @@ static void the_founding_example(void **state)
     }
 }
 
-/* One token left, polled each second at a tenth of a token: what floating point gets wrong (algorithms 1.1). */
+/* One token left, polled each second at a tenth of a token: what floating point gets wrong. */
 static void polling_neither_starves_nor_drifts(void **state)
 {
     (void)state;

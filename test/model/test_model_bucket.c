@@ -274,7 +274,7 @@ static void one_bucket(struct random *random, uint64_t count, weir_ns period, ui
         check_bound(&model, admitted, admitted_count);
 }
 
-/* Every row of algorithms 2.6. */
+/* The extremes of the specification: each with its m, a and b. */
 static const struct extreme {
     uint64_t count;
     weir_ns period;

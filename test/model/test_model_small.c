@@ -110,7 +110,7 @@ static void one_step(const struct world *world, uint64_t exact, weir_ns now, uin
     }
 }
 
-/* m of algorithms 2.3, with this world's budgets. */
+/* The choice of m, with this world's budgets. */
 static uint64_t ticks_by_the_book(const struct world *world)
 {
     uint64_t limit = UINT64_C(1) << WEIR_WORD_BITS;

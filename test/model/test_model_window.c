@@ -385,7 +385,7 @@ static void every_short_sequence_agrees_with_the_lists(void **state)
     assert_true(steps > 500000);
 }
 
-/* The worst cases of algorithms 8.1, found by trying every way to spend: a span of d holds exactly that many. */
+/* The worst cases, found by trying every way to spend: a span of d holds exactly that many. */
 static const struct worst {
     uint64_t count;
     unsigned ticks, span;

@@ -268,7 +268,7 @@ static void an_attribute_says_the_cost(void **state)
     weir_contract_free(contract);
 }
 
-/* A refused request keeps the bucket down, up to one burst more, until its sender slows down (algorithms 1.14). */
+/* A refused request keeps the bucket down, up to one burst more, until its sender slows down. */
 static void refused_requests_are_charged(void **state)
 {
     (void)state;
@@ -452,7 +452,7 @@ static void some_keys_differ(void **state)
 
 /* ---- when-state-lost ---------------------------------------------------------------------------------------------------- */
 
-/* Started at 10 s: what the key had left before is not known, so nothing (algorithms 4.7). */
+/* Started at 10 s: what the key had left before is not known, so nothing. */
 static void a_start_without_state_may_be_empty(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A limit changes under its keys: what was used stays used, once and for all threads (algorithms 1.17, P14).
+ * A limit changes under its keys: what was used stays used, once and for all threads (P14).
  *
  * Shapes of one lineage and rising generations are the same limit in sets that follow each other.
  */
