@@ -24,26 +24,41 @@
 
 /* ---- What a node says of its entry ------------------------------------------------------------------------------------ */
 
-/* Patterns of the siblings that take a value before `node` does. */
+static bool is_rival(const struct ratelimit_node *node, const struct ratelimit_node *other)
+{
+    return other != node && other->value.len > 0 && slice_equals(other->key, node->key);
+}
+
+/* Whether a rival takes values that `node` would take, before it does. */
+static bool goes_before(const struct ratelimit_node *node, const struct ratelimit_node *rival)
+{
+    return node->value.len == 0
+           || (rival->is_wild ? rival < node : glob_match(node->pattern, rival->value, GLOB_TEXT));
+}
+
+/* Patterns of the siblings that take a value before `node` does. Counted first: levels are long, and most nodes have none. */
 static struct slice *collect_before(struct import *import, const struct ratelimit_domain *domain,
                                     const struct ratelimit_node *node, size_t *count)
 {
-    struct slice *before = REGION_NEW(import->region, struct slice, node->level_count + 1);
-    unsigned wildcards = 0;
+    const struct ratelimit_node *level = &domain->nodes[node->level_first];
+    size_t wanted = 0, wildcards = 0;
     *count = 0;
-    for (uint32_t i = 0; before != NULL && i < node->level_count; i++) {
-        const struct ratelimit_node *other = &domain->nodes[node->level_first + i];
-        bool is_rival = other != node && other->value.len > 0 && slice_equals(other->key, node->key);
-        if (!is_rival)
+    for (uint32_t i = 0; i < node->level_count; i++) {
+        if (!is_rival(node, &level[i]))
             continue;
-        wildcards += other->is_wild;
-        bool is_exact_inside = !other->is_wild && glob_match(node->pattern, other->value, GLOB_TEXT);
-        if (node->value.len == 0 || (other->is_wild ? other < node : is_exact_inside))
-            before[(*count)++] = other->is_wild ? other->pattern : import_pattern(import, other->value, false);
+        wildcards += level[i].is_wild;
+        wanted += goes_before(node, &level[i]);
     }
-    if (node->is_wild && wildcards >= WILDCARDS_MAX)
+    if (node->is_wild && wildcards >= WILDCARDS_MAX) {
         IMPORT_ERROR(import, node->yaml->place, "use fewer",
                      "more than %d wildcards of one key beside each other", WILDCARDS_MAX);
+        return NULL;
+    }
+    struct slice *before = REGION_NEW(import->region, struct slice, wanted + 1);
+    for (uint32_t i = 0; before != NULL && *count < wanted; i++)
+        if (is_rival(node, &level[i]) && goes_before(node, &level[i]))
+            before[(*count)++] =
+                level[i].is_wild ? level[i].pattern : import_pattern(import, level[i].value, false);
     return before;
 }
 
