@@ -480,6 +480,7 @@ void reload_stop(struct reload *reload)
     watch_stop(&reload->watch);
     uv_close((uv_handle_t *)&reload->wake, NULL);
     uv_close((uv_handle_t *)&reload->hangup, NULL);
+    (void)signal(SIGHUP, SIG_IGN); /* libuv gave it back its default, which would end the drain */
 }
 
 void reload_deinit(struct reload *reload)

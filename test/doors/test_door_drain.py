@@ -30,6 +30,20 @@ class Drain(unittest.TestCase):
                 self.finish(server)
                 self.assertIn(f'event=draining signal={number.name}', server.log())
 
+    def test_a_reload_asked_for_meanwhile_does_not_end_it(self):
+        whole = request('POST', '/v1/check', BODY)
+        with Server() as server, server.connect() as connection:
+            connection.send(whole[:-5])
+            self.assertEqual(server.ask('GET', '/healthz').status, 200)
+            server.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: 'event=draining' in server.log())
+            for _ in range(5):
+                server.process.send_signal(signal.SIGHUP)
+            connection.send(whole[-5:])
+            self.assertEqual(connection.reply().status, 200)
+            connection.socket.close()
+            self.finish(server)
+
     def test_a_decision_under_way_is_answered(self):
         with Server(hooked=True, env={'WEIR_TEST_LATE': '9:2000'}) as server, server.connect() as connection:
             for _ in range(30):
