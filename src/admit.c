@@ -372,13 +372,25 @@ static void answer_all(const struct composite *all, size_t count, struct weir_de
 
 /* ---- Requests that are asked again ---------------------------------------------------------------------- */
 
+/*
+ * Ids are held in the order of charging, so that of two requests that want each other's the one ahead gets both. Of asks that
+ * were added up, the first with an id speaks.
+ */
 static void begin_retries(struct composite *all, const struct weir_ask *asks, size_t count, bool is_peek)
 {
-    for (size_t i = 0; i < count; i++) { /* of asks that were added up, the first with an id speaks */
-        struct part *part = &all->parts[all->part_of[i]];
-        if (part->retry == RETRY_NONE && part->shape != NULL)
-            part->retry = retry_begin(all->set, all->set->limits[part->limit], part->hash, &asks[i], all->stamp,
-                                      is_peek, &part->hold);
+    uint8_t sorted[WEIR_ASKS_MAX];
+    size_t with_id = 0;
+    while (with_id < count && asks[with_id].retry_id == NULL)
+        with_id++;
+    if (with_id == count)
+        return;
+    order(all, sorted);
+    for (size_t k = 0; k < all->count; k++) {
+        struct part *part = &all->parts[sorted[k]];
+        for (size_t i = with_id; i < count && part->shape != NULL && part->retry == RETRY_NONE; i++)
+            if (all->part_of[i] == sorted[k])
+                part->retry = retry_begin(all->set, all->set->limits[part->limit], part->hash, &asks[i],
+                                          all->stamp, is_peek, &part->hold);
     }
 }
 
