@@ -22,14 +22,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((timeline == NULL) != (told_len > 0))
         abort();
     if (timeline != NULL) {
-        if ((timeline->contract_path == NULL) == (timeline->contract_text.at == NULL))
+        if ((timeline->contract.path == NULL) == (timeline->contract.text.at == NULL))
             abort();
         for (size_t i = 0; i < timeline->step_count; i++) {
             const struct timeline_step *step = &timeline->steps[i];
             uint64_t sum = 0;
             for (int outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++)
                 sum += step->counts[outcome];
-            if (step->times < 1 || step->at == WEIR_NO_TIME || (step->has_counts && sum != step->times))
+            if (step->times < 1 || step->at == WEIR_NO_TIME || (step->has_counts && sum != step->times)
+                || (step->handle != TIMELINE_NO_HANDLE && step->handle >= timeline->handle_count))
                 abort();
         }
     }
