@@ -16,18 +16,22 @@ SECRET = "0123456789abcdef"
 def answer(reply, keeps=False):
     """A listener that answers with these bytes, and closes the connection or waits for more. Gives its port."""
     listener = socket.create_server(("127.0.0.1", 0))
+    own = listener.dup()  # a number that is not given to the next test's listener while this thread is in accept()
 
     def serve():
         while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:  # closed: the test is over
-                return
+            connection, _ = own.accept()
             with connection:
-                while connection.recv(65536):
-                    connection.sendall(reply)
-                    if not keeps:
-                        break
+                try:
+                    while connection.recv(65536):
+                        connection.sendall(reply)
+                        if not keeps:
+                            connection.shutdown(socket.SHUT_WR)
+                            while connection.recv(65536):  # closing before all is read would reset the connection
+                                pass
+                            break
+                except OSError:  # the client has seen enough
+                    pass
 
     threading.Thread(target=serve, daemon=True).start()
     return listener, listener.getsockname()[1]
