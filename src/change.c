@@ -69,19 +69,11 @@ static const struct weir_size *size_of(const struct limit *limit, const struct s
     return NULL;
 }
 
-static bool is_same_size(const struct weir_size *x, const struct weir_size *y)
-{
-    if (x == NULL || y == NULL)
-        return x == y; /* both unlimited */
-    return x->rate.count == y->rate.count && x->rate.period == y->rate.period && x->burst == y->burst
-           && x->debt == y->debt;
-}
-
 /* Whether deciding under either gives the same answers for ever. What compare_overrides() found is part of it. */
 static bool is_unchanged(const struct limit *old, const struct limit *limit)
 {
     const struct weir_limit *x = &old->given, *y = &limit->given;
-    return is_same_size(&old->family->members[0].size, &limit->family->members[0].size)
+    return set_same_size(&old->family->members[0].size, &limit->family->members[0].size)
            && x->when_full == y->when_full && x->refused == y->refused && x->state_lost == y->state_lost
            && x->retries_free_within == y->retries_free_within && old->override_count == limit->override_count
            && !limit->has_new_override;
@@ -108,7 +100,7 @@ static void compare_overrides(struct weir_set *set, const struct weir_set *old_s
             continue;
         const struct override *ours = set_override_place(old_set, theirs->hash);
         limit->has_new_override =
-            ours->limit == 0 || !is_same_size(size_of(old, ours->shape), size_of(limit, theirs->shape));
+            ours->limit == 0 || !set_same_size(size_of(old, ours->shape), size_of(limit, theirs->shape));
     }
 }
 

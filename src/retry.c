@@ -16,6 +16,8 @@ enum retry retry_begin(const struct weir_set *set, const struct limit *limit, ui
     weir_ns free_within = limit->given.retries_free_within;
     if (free_within == 0 || ask->retry_id == NULL || ask->retry_id_len == 0 || ask->cost == 0)
         return RETRY_NONE;
+    if (stamp > WEIR_HORIZON)
+        return RETRY_NONE; /* nothing is decided there, so there is nothing to remember */
 
     struct siphash state = set->weir->seed;
     uint64_t domain[2] = { UINT64_MAX - 4, hash }; /* no limit's name has such a length */

@@ -293,19 +293,13 @@ static int grow_overrides(struct weir_set *set)
     return 0;
 }
 
-static bool same_size(const struct weir_size *x, const struct weir_size *y)
-{
-    return x->rate.count == y->rate.count && x->rate.period == y->rate.period && x->burst == y->burst
-           && x->debt == y->debt;
-}
-
 /* The limit's shape of a size, made if there is none yet. Sizes are few: twenty among a hundred thousand overrides. */
 static int claim_shape(struct weir *weir, struct limit *limit, const struct weir_size *size,
                        const struct shape **out)
 {
     struct family *family = limit->family;
     size_t at = 0;
-    while (at < family->count && !same_size(&family->members[at].size, size))
+    while (at < family->count && !set_same_size(&family->members[at].size, size))
         at++;
     if (at == family->count) {
         struct weir_limit sized = limit->given;

@@ -89,6 +89,15 @@ struct weir {
     uint64_t numbers[(WEIR_LIMITS_MAX + 64) / 64]; /* shape numbers in use, a bit each */
 };
 
+/* Whether two sizes of one limit are the same; NULL is unlimited. */
+static inline bool set_same_size(const struct weir_size *x, const struct weir_size *y)
+{
+    if (x == NULL || y == NULL)
+        return x == y;
+    return x->rate.count == y->rate.count && x->rate.period == y->rate.period && x->burst == y->burst
+           && x->debt == y->debt;
+}
+
 /* The set that a decision uses. */
 static inline const struct weir_set *set_current(const struct weir *weir)
 {
