@@ -3,14 +3,14 @@
  * P12 through a pause: a composite loses a race, is stopped for ten seconds, and only then gives back. What refill has
  * replaced meanwhile must not come back as well, or the next callers get it twice.
  *
- * The test is the clock that admit.c asks: at the first question somebody drains the other limit, at the second ten
+ * The test is the clock that composite.c asks: at the first question somebody drains the other limit, at the second ten
  * seconds have passed.
  */
 #include "support/unit.h"
 
 static uint64_t fake_clock(void);
 #define clock_monotonic fake_clock
-#include "../../src/admit.c"
+#include "../../src/composite.c"
 #undef clock_monotonic
 
 #define S WEIR_SECOND

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * composite.h - several limits become one decision, all or nothing.
+ *
+ * Idea: asks are gathered into parts, one for each (limit, key); the parts are looked at, charged in one total order, and
+ * given back strictly where a race was lost in between. See composite.c for why that is enough (G2, P27).
+ *
+ * A composite is used once, by one thread, on its stack (some 10 KB).
+ */
+#ifndef WEIR_COMPOSITE_H
+#define WEIR_COMPOSITE_H
+
+#include "retry.h"
+#include "set.h"
+
+/* One (limit, key) of a composite; asks for the same one are added up. */
+struct part {
+    const struct shape *shape; /* NULL: unlimited */
+    weir_limit_id limit;
+    uint64_t hash, cost;
+    enum retry retry;
+    struct hold hold; /* with RETRY_FIRST */
+    struct store_answer answer;
+};
+
+struct composite {
+    const struct weir_set *set;
+    weir_ns stamp;
+    struct part parts[WEIR_ASKS_MAX]; /* in the order of their first asks */
+    size_t count;
+    uint8_t part_of[WEIR_ASKS_MAX]; /* which part answers an ask */
+};
+
+/* Check every ask, hash its key and add up what belongs together. 0, WEIR_ERR_ASKS, _LIMIT or _KEY. */
+int composite_gather(const struct weir_set *set, const struct weir_ask *asks, size_t count,
+                     struct composite *all);
+
+/* Hold the ids of requests that may be asked again; and say what came of them. */
+void composite_begin_retries(struct composite *all, const struct weir_ask *asks, size_t count, bool is_peek);
+void composite_end_retries(const struct composite *all, bool was_allowed);
+
+/* Decide all parts at all->stamp. 0, or WEIR_ERR_CHANGED and nothing was charged. */
+int composite_decide(struct composite *all, bool is_peek);
+
+/* Whether no part refuses. */
+bool composite_passes(const struct composite *all);
+
+/* The binding answer, and each ask's own where `each` is not NULL. */
+void composite_answer(const struct composite *all, size_t count, struct weir_decision *each,
+                      struct weir_decision *out);
+
+/* ---- What one limit needs as well --------------------------------------------------------------------------- */
+
+static inline void write_decision(const struct weir *weir, weir_limit_id limit, const struct shape *shape,
+                                  const struct store_answer *answer, struct weir_decision *out)
+{
+    out->outcome = answer->outcome;
+    out->policy = answer->policy;
+    out->reason = answer->reason;
+    out->limit = limit;
+    out->capacity = shape == NULL ? WEIR_UNLIMITED : shape->capacity;
+    out->remaining = answer->report.remaining;
+    out->decided_at = set_from_stamp(weir, answer->at);
+    out->retry_at = set_from_stamp(weir, answer->report.retry_at);
+    out->reset_at = set_from_stamp(weir, answer->report.reset_at);
+}
+
+/* A key without a bound: it passes, and was whole before and after. */
+static inline struct store_answer unlimited(weir_ns stamp)
+{
+    return (
+        struct store_answer){ .outcome = WEIR_ALLOW, .at = stamp, .report = { WEIR_UNLIMITED, stamp, stamp } };
+}
+
+/* False: the set is old. */
+static inline bool decide_one(const struct weir_set *set, const struct shape *shape, uint64_t hash,
+                              uint64_t cost, weir_ns stamp, bool is_peek, struct store_answer *out)
+{
+    if (__builtin_expect(shape == NULL, 0)) {
+        *out = unlimited(stamp);
+        return true;
+    }
+    return is_peek ? store_peek(set->weir->store, shape, hash, stamp, cost, out)
+                   : store_take(set->weir->store, shape, hash, stamp, cost, out);
+}
+
+#endif
