@@ -121,7 +121,13 @@ extern "C" {
     X(FULL, -29, \
       "there is no room to remember that the reservation was settled: nothing was changed, try again") \
     X(DEBT, -30, "only a bucket can be overdrawn") \
-    X(OVERRIDE, -31, "this key has an override already")
+    X(OVERRIDE, -31, "this key has an override already") \
+    X(AT_MOST, -32, "at most 1 to 65535 permits can be held at once") \
+    X(HOLD, -33, "a permit must be held for 1 ms to 10 years before it returns by itself") \
+    X(WAIT, -34, \
+      "waiting needs a time of 1 ns to one day and a queue of 1 to 1,000,000, and refusals that are free") \
+    X(PERMIT, -35, "the permit is not one of this limiter's, or is damaged") \
+    X(WAITER, -36, "the waiter has too few parts for this request, or waits already")
 
 enum weir_error {
 #define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
@@ -141,6 +147,8 @@ enum weir_algorithm {
     WEIR_FIXED_WINDOW,   /* `count` per aligned period; 2 * count may pass around an edge */
     WEIR_SLIDING_WINDOW, /* this period's count and the last one's, weighted by overlap */
     WEIR_SLIDING_LOG,    /* exactly `count` in any period; one stamp of memory per request */
+    WEIR_LEAKY_QUEUE,    /* a leaky bucket of burst 1 that lets its callers wait: a steady pace */
+    WEIR_CONCURRENCY,    /* `at_most` permits held at once; see weir_acquire() */
     WEIR_ALGORITHM_COUNT
 };
 
@@ -190,6 +198,22 @@ struct weir_quota {
     weir_ns period;
 };
 
+/*
+ * How callers may wait for a limit: at most `up_to` ns, and at most `queue` of them per key. Both bounds are needed: a queue
+ * without one turns overload into delayed overload. Only who says how long it can wait does wait: see weir_wait_start().
+ */
+struct weir_wait {
+    weir_ns up_to;
+    uint32_t queue;
+};
+
+/* Longest time that callers may wait, and most of one key that do. */
+#define WEIR_WAIT_MAX (UINT64_C(86400) * WEIR_SECOND)
+#define WEIR_QUEUE_MAX 1000000
+
+/* Most permits of one key at once. */
+#define WEIR_AT_MOST_MAX 65535
+
 /* One limit. Zero is the default of every field but name and rate (and burst, for the buckets). */
 struct weir_limit {
     const char *name; /* unique in the limiter; borrowed during the call */
@@ -207,7 +231,10 @@ struct weir_limit {
     enum weir_state_lost state_lost;
     weir_ns
         retries_free_within; /* an ask with the same key and retry id within this time is not charged again; 0: it is */
-    const char *key_form; /* NULL, or what this limit's keys are made of ("tenant,path"): a change of it starts
+    uint64_t at_most;      /* concurrency only: permits held at once, 1..WEIR_AT_MOST_MAX */
+    weir_ns hold;          /* concurrency only: a permit that is not renewed for so long returns by itself */
+    struct weir_wait wait; /* whether callers may wait; all zero: never. The leaky queue needs it */
+    const char *key_form;  /* NULL, or what this limit's keys are made of ("tenant,path"): a change of it starts
                                     the limit afresh, as a change of name, algorithm or align does. Borrowed */
 };
 
@@ -215,6 +242,7 @@ struct weir_limit {
 struct weir_size {
     struct weir_quota rate;
     uint64_t burst, debt;
+    uint64_t at_most;  /* concurrency */
     bool is_unlimited; /* never counted; the rest is not read */
 };
 
@@ -293,6 +321,13 @@ struct weir_options {
     weir_ns
         lost_at; /* the stamp at which whatever was counted before was lost, usually weir_now(): for limits with
                             WEIR_LOST_EMPTY */
+    size_t permits; /* permits of all concurrency limits held at once; 0: 65,536 (48 bytes each) */
+    uint64_t
+        fence; /* the first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts */
+    /* Called, from whichever thread and with no lock held, when something that is waited for may come before the instant that
+       weir_wait_next() gave last. NULL: ask weir_wait_next() after every call that can give back. */
+    void (*wake)(void *wake_context);
+    void *wake_context;
     struct weir_quota new_keys; /* bound on placing new keys, beyond it `when_full` answers; count 0: none */
     const uint8_t *secret;      /* 16 bytes that key the hash; NULL: drawn from the system. Borrowed */
     const struct weir_allocator *allocator; /* NULL: the C library's. Copied */
@@ -446,6 +481,7 @@ struct weir_ask {
     size_t retry_id_len; /* at most WEIR_KEY_MAX */
     bool is_estimate;    /* weir_reserve: this cost is settled later; when no ask says so, all are */
     bool is_fixed;       /* but not those that say this */
+    bool is_watched;     /* weir_wait_start() only */
 };
 
 /*
@@ -546,6 +582,146 @@ WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, co
 WEIR_API WEIR_MUST_USE int weir_set_reset(const struct weir_set *set, weir_limit_id limit, const void *key,
                                           size_t len);
 
+/* ---- Permits: how much runs at once ------------------------------------------------------------------------- */
+
+/*
+ * A rate does not bound how long admitted work runs; a concurrency limit does. Its permits are leases: whoever acquired one
+ * releases it, or renews it in time, or it returns by itself after limit.hold, so a holder that died blocks nobody for
+ * longer. At every instant at most `at_most` permits are unexpired (P28). A holder that was suspended beyond its permit may
+ * still be working: renew at a third of `hold`, and where it matters have the protected resource refuse a fence lower than
+ * one that it has seen.
+ *
+ * weir_check(), weir_admit() and their kin only look at a concurrency limit: they refuse while it is full and hold nothing.
+ */
+#define WEIR_PERMIT_MAX 1600
+
+struct weir_permit {
+    uint64_t fence;     /* rises with every permit given: of the first concurrency limit among the asks */
+    weir_ns expires_at; /* of the part that expires first */
+    size_t len;         /* 0: no concurrency limit was met, there is nothing to release */
+    unsigned char
+        bytes[WEIR_PERMIT_MAX]; /* plain bytes with a proof of origin, to be kept or sent as they are */
+};
+
+/*
+ * weir_admit(), and each concurrency limit gives a permit of the ask's cost: all or nothing together with the rates.
+ *   permit  written when 0 is returned; its len is 0 unless out->outcome is WEIR_ALLOW.
+ */
+WEIR_API WEIR_MUST_USE int weir_acquire(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                        weir_ns now, struct weir_decision *each, struct weir_decision *out,
+                                        struct weir_permit *permit);
+WEIR_API WEIR_MUST_USE int weir_set_acquire(const struct weir_set *set, const struct weir_ask *asks,
+                                            size_t count, weir_ns now, struct weir_decision *each,
+                                            struct weir_decision *out, struct weir_permit *permit);
+
+/*
+ * Hold a permit for another limit.hold from now.
+ *   expires_at  WEIR_NO_TIME when the permit is lost: it expired or was released, and another may have its place. Stop the
+ *               work that it covered, or acquire again.
+ * Returns 0 or WEIR_ERR_PERMIT. Threads: any.
+ */
+WEIR_API WEIR_MUST_USE int weir_renew(struct weir *weir, const void *permit, size_t len, weir_ns now,
+                                      weir_ns *expires_at);
+
+/* Give a permit back. *was_held (may be NULL) is false when it had been lost before: then nothing happened. Returns 0 or
+   WEIR_ERR_PERMIT. Threads: any. */
+WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, size_t len, weir_ns now,
+                                        bool *was_held);
+
+/* ---- Waiting ------------------------------------------------------------------------------------------------- */
+
+/*
+ * A caller that can wait says for how long, and hands over a node of its own; no call blocks (but weir_admit_waiting()) and
+ * no thread is made:
+ *
+ *     struct weir_waiter_part parts[2];
+ *     struct weir_waiter waiter = { .parts = parts, .part_room = 2, .done = serve };
+ *     weir_wait_start(weir, &waiter, asks, 2, 5 * WEIR_SECOND, now, &decision);
+ *     if (decision.outcome == WEIR_WAIT)
+ *         ...                                   // serve(&waiter) will be called from weir_wait_tick()
+ *
+ *     while ((at = weir_wait_next(weir)) <= weir_now())          // the driver: any thread, a timer set to weir_wait_next()
+ *         weir_wait_tick(weir, weir_now(), 64);
+ *
+ * Tokens are taken at release, first come first served per key: while a key has waiters, a newcomer that can wait goes
+ * behind them and one that cannot is denied, with a retry_at behind the queue; so nobody overtakes. A request under several
+ * limits enters the queue of every limit of it that lets callers wait, is charged nowhere before, and is decided when it is
+ * first in all of them (P29). A limit of it without `wait` that refuses, on arrival or at its turn, denies it. A request
+ * whose turn cannot come in time, or that finds a queue full, is denied on arrival.
+ *
+ * A waiter keeps its place when limits are changed. A limit that was removed asks nothing of it any more; where one was
+ * restarted the answer is WEIR_REFUSED, WEIR_REASON_CONTENDED: ask again.
+ *
+ * Threads: any, for all of these; they share one lock, held for microseconds.
+ */
+struct weir_waiter_part {
+    struct weir_decision decision; /* of the ask with this index; see weir_waiter_answer() */
+    uint64_t opaque[20];
+};
+
+struct weir_waiter {
+    /* Set by the caller before weir_wait_start(), and not touched until the end. */
+    struct weir_waiter_part *parts; /* one for each ask */
+    size_t part_room;
+    bool acquires; /* as weir_acquire(): weir_waiter_permit() has the permit afterwards */
+    void (*done)(struct weir_waiter *
+                     waiter); /* once, when a waiter of WEIR_WAIT has ended: from the thread that ticks, with no
+                                                lock held. The waiter is the caller's again from here on */
+    void *owner;
+
+    /* Valid when it has ended. */
+    struct weir_decision decision; /* the binding one; limit ids as of the set in force when it was decided */
+    weir_ns waited;                /* from weir_wait_start() to the decision */
+    size_t count;                  /* of asks */
+
+    uint64_t opaque[24];
+};
+
+/*
+ * Decide now, or wait for it.
+ *
+ *   patience  ns that the caller can wait; the smallest of it and of every limit's wait.up_to counts. 0: does not wait.
+ *   asks      borrowed during the call; an ask with is_watched is decided after the others let the request pass, by itself,
+ *             and never binds.
+ *   out       WEIR_WAIT: waiter->done() will come, retry_at is when its turn will be as things stand. Anything else: the
+ *             answer, and done() will not come.
+ *
+ * Returns 0, WEIR_ERR_WAITER, or as weir_admit(); on an error nothing waits and nothing was charged.
+ */
+WEIR_API WEIR_MUST_USE int weir_wait_start(struct weir *weir, struct weir_waiter *waiter,
+                                           const struct weir_ask *asks, size_t count, weir_ns patience,
+                                           weir_ns now, struct weir_decision *out);
+WEIR_API WEIR_MUST_USE int weir_set_wait_start(const struct weir_set *set, struct weir_waiter *waiter,
+                                               const struct weir_ask *asks, size_t count, weir_ns patience,
+                                               weir_ns now, struct weir_decision *out);
+
+/* The earliest instant at which weir_wait_tick() has something to do; WEIR_NO_TIME when nobody waits. Does not lock. */
+WEIR_API weir_ns weir_wait_next(const struct weir *weir);
+
+/* End the waiters whose turn or deadline has come by `now`, at most `budget` of them, in the order of those instants. Returns
+   how many. */
+WEIR_API size_t weir_wait_tick(struct weir *weir, weir_ns now, size_t budget);
+
+/* Leave. True: it was waiting, done() will not come, and everyone behind has moved up. False: it has ended, and done() has
+   been or is being called. */
+WEIR_API bool weir_wait_cancel(struct weir *weir, struct weir_waiter *waiter, weir_ns now);
+
+/* The answer of a waiter that has ended, each ask's and the binding one, with the limit ids of `set`; of a limit that is not
+   in it WEIR_NO_LIMIT. `each` has waiter->count, or is NULL. */
+WEIR_API void weir_waiter_answer(const struct weir_set *set, const struct weir_waiter *waiter,
+                                 struct weir_decision *each, struct weir_decision *out);
+
+/* What an ended waiter that passed was given: its permit, or a reservation that expires `hold` ns from the decision. */
+WEIR_API void weir_waiter_permit(struct weir *weir, const struct weir_waiter *waiter, struct weir_permit *out);
+WEIR_API void weir_waiter_reservation(struct weir *weir, const struct weir_waiter *waiter, weir_ns hold,
+                                      struct weir_reservation *out);
+
+/* weir_admit() by the clock of weir_now(), blocking this thread for up to `patience` ns while it waits. Needs no driver:
+   blocked threads end each other's waiting. */
+WEIR_API WEIR_MUST_USE int weir_admit_waiting(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                              weir_ns patience, struct weir_decision *each,
+                                              struct weir_decision *out);
+
 /* ---- Clocks -------------------------------------------------------------------------------------------- */
 
 /* A monotonic clock in ns since boot (CLOCK_MONOTONIC). Cost: one vDSO call, about 30 ns. */
@@ -573,7 +749,10 @@ struct weir_stats {
     uint64_t contended;       /* decisions given up after too many lost races */
     uint64_t log_stamps;      /* in the arena */
     uint64_t log_stamps_free;
-    uint64_t bytes; /* of memory reserved, everything included */
+    uint64_t permits; /* in the pool */
+    uint64_t permits_free;
+    uint64_t waiting; /* requests that wait */
+    uint64_t bytes;   /* of memory reserved, everything included */
 };
 
 /* Walks the whole table: milliseconds for a million cells. `now` decides what is dead. Threads: any. */

@@ -142,6 +142,7 @@ struct weir_request {
     size_t attribute_count; /* at most WEIR_ATTRIBUTES_MAX */
     uint64_t cost;          /* of limits that state no cost of their own; 0 looks */
     bool is_peek;           /* answer, charge nothing */
+    weir_ns wait; /* how long the caller can wait, for weir_contract_wait(); the other calls do not wait */
 };
 
 /* The whole answer: the binding decision, and each limit that the request met, in contract order. */
@@ -190,6 +191,35 @@ WEIR_API WEIR_MUST_USE int weir_contract_validate(const struct weir_contract *co
 WEIR_API WEIR_MUST_USE int weir_contract_reserve(const struct weir_contract *contract,
                                                  const struct weir_request *request, weir_ns now, weir_ns hold,
                                                  struct weir_answer *out, struct weir_reservation *ticket);
+
+/* Decide, and where it is allowed give a permit of every concurrency limit that was met and enforces: weir_acquire(). The
+   other calls only look at such limits. Renew and release it with weir_renew() and weir_release() on
+   weir_contract_limiter(). */
+WEIR_API WEIR_MUST_USE int weir_contract_acquire(const struct weir_contract *contract,
+                                                 const struct weir_request *request, weir_ns now,
+                                                 struct weir_answer *out, struct weir_permit *permit);
+
+/*
+ * As weir_contract_decide() (waiter->acquires: as weir_contract_acquire()), and wait for up to request->wait ns where the
+ * limits that refuse let callers wait: weir_wait_start() with what the request asks of the contract. Where
+ * out->decision.outcome is WEIR_WAIT the limiter's driver ends it, and weir_contract_waited() has the answer then; anything
+ * else is the answer, and waiter->done() does not come.
+ *
+ *   waiter  parts for as many limits as the request meets: weir_answer.count of weir_contract_decide() says how many.
+ *
+ * Returns as weir_contract_decide(), or WEIR_ERR_WAITER (too few parts: look again how many are needed).
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_wait(const struct weir_contract *contract,
+                                              const struct weir_request *request, weir_ns now,
+                                              struct weir_waiter *waiter, struct weir_answer *out);
+
+/* The answer of a waiter that has ended, in the words of the contract in force: limits that are not in it any more are left
+   out. */
+WEIR_API void weir_contract_waited(const struct weir_contract *contract, const struct weir_waiter *waiter,
+                                   struct weir_answer *out);
+
+/* Whether an answer that denies might have been waited for: every limit that enforces and refuses lets callers wait. */
+WEIR_API bool weir_answer_may_wait(const struct weir_answer *answer);
 
 /* Give request->cost back to every limit that the request meets and that a settlement would change; `out` tells of those
    that enforce. */
@@ -272,6 +302,8 @@ struct weir_contract_limit {
     uint64_t capacity; /* burst, or the count of a window */
     weir_ns window;    /* RateLimit-Policy's w: the window, or the time from empty to full, in ns rounded up;
                           WEIR_NO_TIME when nothing refills */
+    struct weir_wait wait; /* up_to 0: callers do not wait for it */
+    weir_ns hold;          /* concurrency: of a permit */
     enum weir_enforce enforce;
     unsigned enforce_percent; /* of keys, with WEIR_ENFORCE_SHARE */
     /* Of `reply`: how a refusal by this limit looks; 0 and NULL: the usual. */
@@ -294,7 +326,8 @@ struct weir_contract_server {
     const char *tokens; /* path of the tokens file */
     const uint32_t *uids;
     size_t uid_count;
-    bool has_uids; /* the list was given; else: own uid and 0 */
+    bool has_uids;  /* the list was given; else: own uid and 0 */
+    bool auth_wait; /* `Prefer: wait=` is heard at the auth doors */
     enum weir_headers headers;
 };
 WEIR_API const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract);

@@ -26,6 +26,7 @@ struct part {
 struct composite {
     const struct weir_set *set;
     weir_ns stamp;
+    unsigned stance; /* enum store_stance, of the whole request: looking, acquiring, at its turn */
     struct part parts[WEIR_ASKS_MAX]; /* in the order of their first asks */
     size_t count;
     uint8_t part_of[WEIR_ASKS_MAX]; /* which part answers an ask */

@@ -14,6 +14,7 @@
 
 #define DEFAULT_KEYS 65536
 #define DEFAULT_LOG_STAMPS 1048576
+#define DEFAULT_PERMITS 65536
 
 void *set_take_memory(struct weir *weir, size_t size)
 {
@@ -70,7 +71,7 @@ static int family_add(struct weir *weir, struct family *family, const struct wei
     shape->lost_at = weir->lost_at;
     shape->absent = shape_lost(shape);
     family->members[family->count++] =
-        (struct member){ shape, { limit->rate, limit->burst, limit->debt, false } };
+        (struct member){ shape, { limit->rate, limit->burst, limit->debt, limit->at_most, false } };
     return 0;
 }
 
@@ -399,9 +400,12 @@ int weir_new(struct weir **out, const struct weir_options *options)
     if (weir->current == NULL)
         goto undo_weir;
     code = store_new(&weir->store,
-                     &(struct store_options){ wanted->keys == 0 ? DEFAULT_KEYS : wanted->keys,
-                                              wanted->log_stamps == 0 ? DEFAULT_LOG_STAMPS : wanted->log_stamps,
-                                              wanted->new_keys },
+                     &(struct store_options){
+                         .keys = wanted->keys == 0 ? DEFAULT_KEYS : wanted->keys,
+                         .log_stamps = wanted->log_stamps == 0 ? DEFAULT_LOG_STAMPS : wanted->log_stamps,
+                         .permits = wanted->permits == 0 ? DEFAULT_PERMITS : wanted->permits,
+                         .fence = wanted->fence,
+                         .new_keys = wanted->new_keys },
                      &weir->allocator);
     if (code != 0)
         goto undo_set;

@@ -95,7 +95,7 @@ static inline bool set_same_size(const struct weir_size *x, const struct weir_si
     if (x == NULL || y == NULL)
         return x == y;
     return x->rate.count == y->rate.count && x->rate.period == y->rate.period && x->burst == y->burst
-           && x->debt == y->debt;
+           && x->debt == y->debt && x->at_most == y->at_most;
 }
 
 /* The set that a decision uses. */

@@ -58,7 +58,8 @@ _Static_assert(sizeof reasons / sizeof *reasons == WEIR_REASON_COUNT, "a reason 
 static const char *const algorithms[] = {
     [WEIR_TOKEN_BUCKET] = "token-bucket", [WEIR_LEAKY_BUCKET] = "leaky-bucket",
     [WEIR_FIXED_WINDOW] = "fixed-window", [WEIR_SLIDING_WINDOW] = "sliding-window",
-    [WEIR_SLIDING_LOG] = "sliding-log",
+    [WEIR_SLIDING_LOG] = "sliding-log",   [WEIR_LEAKY_QUEUE] = "leaky-queue",
+    [WEIR_CONCURRENCY] = "concurrency",
 };
 _Static_assert(sizeof algorithms / sizeof *algorithms == WEIR_ALGORITHM_COUNT, "an algorithm lacks its word");
 

@@ -40,10 +40,21 @@ static int window_init(struct shape *shape, const struct weir_limit *limit, int6
     return code;
 }
 
+/* Both bounds or none; the leaky queue is nothing without them. A refusal that is charged would push back who waits. */
+static bool may_wait(const struct weir_limit *limit)
+{
+    const struct weir_wait *wait = &limit->wait;
+    if (wait->up_to == 0 && wait->queue == 0)
+        return limit->algorithm != WEIR_LEAKY_QUEUE;
+    return wait->up_to >= 1 && wait->up_to <= WEIR_WAIT_MAX && wait->queue >= 1 && wait->queue <= WEIR_QUEUE_MAX
+           && limit->refused == WEIR_REFUSAL_FREE;
+}
+
 int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall_at_origin,
                const struct weir_allocator *allocator)
 {
     bool is_calendar = limit->algorithm == WEIR_FIXED_WINDOW && limit->align == WEIR_ALIGN_CALENDAR;
+    bool has_rate = limit->algorithm != WEIR_CONCURRENCY;
     if ((unsigned)limit->algorithm >= WEIR_ALGORITHM_COUNT)
         return WEIR_ERR_ALGORITHM;
     if ((unsigned)limit->align >= WEIR_ALIGN_COUNT
@@ -51,10 +62,12 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
         return WEIR_ERR_ALIGN;
     if ((unsigned)limit->when_full >= WEIR_FULL_COUNT)
         return WEIR_ERR_OPTION;
-    if (!is_calendar && (limit->rate.period == 0 || limit->rate.period > WEIR_HORIZON))
+    if (has_rate && !is_calendar && (limit->rate.period == 0 || limit->rate.period > WEIR_HORIZON))
         return WEIR_ERR_PERIOD;
-    if (limit->debt > 0 && limit->algorithm > WEIR_LEAKY_BUCKET)
+    if (limit->debt > 0 && limit->algorithm > WEIR_LEAKY_BUCKET && limit->algorithm != WEIR_LEAKY_QUEUE)
         return WEIR_ERR_DEBT;
+    if (!may_wait(limit))
+        return WEIR_ERR_WAIT;
     if ((unsigned)limit->refused >= WEIR_REFUSAL_COUNT || (unsigned)limit->state_lost >= WEIR_LOST_COUNT)
         return WEIR_ERR_OPTION;
 
@@ -64,11 +77,25 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
                              .debt = limit->debt,
                              .charges_refusals = limit->refused == WEIR_REFUSAL_CHARGED,
                              .starts_empty = limit->state_lost == WEIR_LOST_EMPTY,
-                             .capacity = limit->rate.count };
+                             .capacity = limit->rate.count,
+                             .wait_up_to = limit->wait.up_to,
+                             .wait_queue = limit->wait.queue };
     switch (limit->algorithm) {
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
         return bucket_init(shape, limit);
+    case WEIR_LEAKY_QUEUE: {
+        struct weir_limit paced = *limit;
+        shape->algorithm = WEIR_LEAKY_BUCKET; /* the same word; who may wait is not its business */
+        paced.burst = 1;
+        return bucket_init(shape, &paced);
+    }
+    case WEIR_CONCURRENCY:
+        if (limit->hold < WEIR_MILLISECOND || limit->hold > WEIR_HORIZON)
+            return WEIR_ERR_HOLD;
+        shape->hold = limit->hold;
+        shape->capacity = limit->at_most;
+        return limit->at_most >= 1 && limit->at_most <= WEIR_AT_MOST_MAX ? 0 : WEIR_ERR_AT_MOST;
     case WEIR_SLIDING_LOG:
         shape->period = limit->rate.period;
         return limit->rate.count <= WEIR_LOG_MAX ? 0 : WEIR_ERR_LOG_COUNT;

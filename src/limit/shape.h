@@ -46,12 +46,15 @@ struct shape {
     weir_ns lost_at;
     uint64_t
         absent; /* the word of a key that nobody remembers: shape_lost(), converted where the limit changed since */
-    uint64_t capacity; /* burst, or the count of one window */
+    uint64_t capacity;   /* burst, the count of one window, or the permits of one key */
+    weir_ns wait_up_to;  /* how long callers may wait; 0: not at all */
+    uint32_t wait_queue; /* and how many of them */
     union {
         weir_rate rate;            /* token and leaky bucket */
         struct window window;      /* fixed window by epoch or calendar, sliding window */
         struct first_window first; /* fixed window by first request */
         weir_ns period;            /* sliding log */
+        weir_ns hold;              /* concurrency: of a permit without a renewal */
     };
 };
 

@@ -19,6 +19,8 @@ struct store;
 struct store_options {
     size_t keys; /* live keys at 60 % fill; the table has the next power of two of cells */
     size_t log_stamps;
+    size_t permits;
+    uint64_t fence;             /* see weir_options.fence */
     struct weir_quota new_keys; /* count 0: no bound */
 };
 
@@ -29,6 +31,10 @@ struct store_answer {
     enum weir_reason reason;
     weir_ns at;
     struct report report;
+    /* By store_decide() only: */
+    bool is_queued;  /* DENY because others wait for this key: the numbers are as if it were free */
+    uint32_t permit; /* STORE_ACQUIRE that took: its place in the pool, */
+    uint64_t fence;  /* and its fence */
 };
 
 /* 0, or WEIR_ERR_MEMORY, _OPTION, _MACHINE. The allocator is kept by reference until store_free(). */
@@ -53,6 +59,63 @@ bool store_take(struct store *store, const struct shape *shape, uint64_t hash, w
 /* What store_take() would answer; writes nothing. */
 bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out);
+
+/* How store_decide() stands to the key. */
+enum store_stance {
+    STORE_TAKE,
+    STORE_LOOK = 1, /* write nothing */
+    STORE_ACQUIRE =
+        2, /* of a concurrency limit: take a permit; without it such a limit is looked at, which holds nothing */
+    STORE_TURN = 4, /* the caller is first in the key's queue, so that others wait behind it does not bar it */
+};
+
+/*
+ * store_take() and store_peek() in one, with regard to permits and to those who wait: a key with waiters denies everybody but
+ * its first. store_take() and store_peek() meet queued keys the same way and say so in out->is_queued as well.
+ */
+bool store_decide(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+                  unsigned stance, struct store_answer *out);
+
+/* ---- Keys that are waited for (store/queue.c) -------------------------------------------------------------------- */
+
+enum store_queued {
+    STORE_QUEUED,     /* done */
+    STORE_QUEUE_OLD,  /* the caller's set is old: nothing was done */
+    STORE_QUEUE_FULL, /* the key has no cell and gets none, so it cannot be waited for */
+};
+
+/*
+ * Say that somebody waits for the key: from the exchange that does it on, everybody else is denied, and the cell is not
+ * forgotten. A key without a cell gets one. For logs and permits it is done under their record's lock.
+ */
+enum store_queued store_queue(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now);
+
+/* Nobody waits any more. Also where the key was converted since; a key without a cell: nothing. */
+void store_unqueue(struct store *store, const struct shape *shape, uint64_t hash);
+
+/*
+ * When a request of `cost` behind others of `ahead` in all would be let through if each went at its instant and nobody gave
+ * back: exact for costs of one, else never later than it turns out. WEIR_NO_TIME: never. Permits may return sooner. Writes
+ * nothing. False: the caller's set is old.
+ */
+bool store_foresee(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t ahead,
+                   uint64_t cost, weir_ns *out);
+
+/* ---- Permits (store/permit.c) ------------------------------------------------------------------------------------- */
+
+/* One permit: which key's, where in the pool, and its fence, which no other permit has. */
+struct store_permit {
+    uint64_t hash, fence;
+    uint32_t place;
+};
+
+/* Hold it until now + hold of the shape. WEIR_NO_TIME: it is lost. */
+weir_ns store_permit_renew(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                           weir_ns now);
+
+/* Whether it was held until now. */
+bool store_permit_release(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                          weir_ns now);
 
 /* Give back what a store_take() that answered `taken` charged (strictly, shape_undo), also where the key was converted
    since. A key that is gone by now keeps nothing back. */
