@@ -19,7 +19,7 @@
 
 static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir, weir_limit_id id,
                                                                const void *key, size_t len, uint64_t cost,
-                                                               weir_ns now, bool is_peek,
+                                                               weir_ns now, unsigned stance,
                                                                struct weir_decision *out)
 {
     for (;;) {
@@ -33,8 +33,9 @@ static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir
         const struct shape *shape = set_shape(set, limit, hash);
         weir_ns stamp = set_to_stamp(weir, now);
         struct store_answer answer;
-        bool is_decided = !is_peek && shape != NULL && hot_take(weir->store, shape, hash, stamp, cost, &answer);
-        if (__builtin_expect(!is_decided, 0) && !decide_one(set, shape, hash, cost, stamp, is_peek, &answer))
+        bool is_decided =
+            stance == STORE_TAKE && shape != NULL && hot_take(weir->store, shape, hash, stamp, cost, &answer);
+        if (__builtin_expect(!is_decided, 0) && !decide_one(set, shape, hash, cost, stamp, stance, &answer))
             continue;
         write_decision(weir, id, shape, &answer, out);
         return 0;
@@ -44,13 +45,13 @@ static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir
 int weir_check(struct weir *weir, weir_limit_id limit, const void *key, size_t len, uint64_t cost, weir_ns now,
                struct weir_decision *out)
 {
-    return check_or_peek(weir, limit, key, len, cost, now, false, out);
+    return check_or_peek(weir, limit, key, len, cost, now, STORE_TAKE, out);
 }
 
 int weir_peek(struct weir *weir, weir_limit_id limit, const void *key, size_t len, uint64_t cost, weir_ns now,
               struct weir_decision *out)
 {
-    return check_or_peek(weir, limit, key, len, cost, now, true, out);
+    return check_or_peek(weir, limit, key, len, cost, now, STORE_LOOK, out);
 }
 
 int weir_check_now(struct weir *weir, weir_limit_id limit, const void *key, size_t len, uint64_t cost,
@@ -88,7 +89,7 @@ int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t coun
             const struct weir_ask *ask = &asks[done + i];
             const struct shape *shape = set_shape(set, set->limits[ask->limit], hashes[i]);
             struct store_answer answer;
-            if (decide_one(set, shape, hashes[i], ask->cost, stamp, false, &answer)) {
+            if (decide_one(set, shape, hashes[i], ask->cost, stamp, STORE_TAKE, &answer)) {
                 write_decision(weir, ask->limit, shape, &answer, &out[done + i]);
                 continue;
             }
@@ -112,7 +113,8 @@ static int admit(const struct weir_set *set, const struct weir_ask *asks, size_t
         return code;
     all.stamp = set_to_stamp(set->weir, now);
     composite_begin_retries(&all, asks, count, is_peek);
-    code = composite_decide(&all, is_peek);
+    all.stance = is_peek ? STORE_LOOK : STORE_TAKE;
+    code = composite_decide(&all);
     composite_end_retries(&all, code == 0 && composite_passes(&all));
     if (code == 0)
         composite_answer(&all, count, each, out);

@@ -16,11 +16,11 @@
 
 #include "base/clock.h"
 
-static bool decide_part(const struct composite *all, struct part *part, bool is_peek)
+static bool decide_part(const struct composite *all, struct part *part, bool is_look)
 {
     bool is_free = part->retry == RETRY_KNOWN || part->retry == RETRY_BUSY;
-    if (!decide_one(all->set, part->shape, part->hash, part->cost, all->stamp, is_peek || is_free,
-                    &part->answer))
+    unsigned stance = all->stance | part->stance | (is_look || is_free ? STORE_LOOK : 0);
+    if (!decide_one(all->set, part->shape, part->hash, part->cost, all->stamp, stance, &part->answer))
         return false;
     if (part->retry == RETRY_KNOWN)
         part->answer.outcome = WEIR_DUPLICATE;
@@ -64,6 +64,7 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
                      struct composite *all)
 {
     all->set = set;
+    all->stance = STORE_TAKE;
     all->count = 0;
     if (count == 0 || count > WEIR_ASKS_MAX)
         return WEIR_ERR_ASKS;
@@ -83,6 +84,7 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
             part->hash = hash;
             part->cost = asks[i].cost;
             part->retry = RETRY_NONE;
+            part->stance = STORE_TAKE;
             part->answer.policy = WEIR_POLICY_NONE;
             all->count++;
         } else if (__builtin_add_overflow(part->cost, asks[i].cost, &part->cost)) {
@@ -260,8 +262,9 @@ bool composite_passes(const struct composite *all)
     return true;
 }
 
-int composite_decide(struct composite *all, bool is_peek)
+int composite_decide(struct composite *all)
 {
+    bool is_peek = (all->stance & STORE_LOOK) != 0;
     if (all->count == 1 && !is_peek)
         return decide_part(all, &all->parts[0], false) ? 0 : WEIR_ERR_CHANGED;
     bool is_refused;

@@ -18,6 +18,7 @@ struct part {
     const struct shape *shape; /* NULL: unlimited */
     weir_limit_id limit;
     uint64_t hash, cost;
+    unsigned stance; /* enum store_stance, beside the composite's: whether it is this part's turn */
     enum retry retry;
     struct hold hold; /* with RETRY_FIRST */
     struct store_answer answer;
@@ -41,7 +42,7 @@ void composite_begin_retries(struct composite *all, const struct weir_ask *asks,
 void composite_end_retries(const struct composite *all, bool was_allowed);
 
 /* Decide all parts at all->stamp. 0, or WEIR_ERR_CHANGED and nothing was charged. */
-int composite_decide(struct composite *all, bool is_peek);
+int composite_decide(struct composite *all);
 
 /* Whether no part refuses. */
 bool composite_passes(const struct composite *all);
@@ -75,14 +76,13 @@ static inline struct store_answer unlimited(weir_ns stamp)
 
 /* False: the set is old. */
 static inline bool decide_one(const struct weir_set *set, const struct shape *shape, uint64_t hash,
-                              uint64_t cost, weir_ns stamp, bool is_peek, struct store_answer *out)
+                              uint64_t cost, weir_ns stamp, unsigned stance, struct store_answer *out)
 {
     if (__builtin_expect(shape == NULL, 0)) {
         *out = unlimited(stamp);
         return true;
     }
-    return is_peek ? store_peek(set->weir->store, shape, hash, stamp, cost, out)
-                   : store_take(set->weir->store, shape, hash, stamp, cost, out);
+    return store_decide(set->weir->store, shape, hash, stamp, cost, stance, out);
 }
 
 #endif

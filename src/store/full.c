@@ -49,6 +49,7 @@ static void decide_overflow(struct ask *ask, struct slot *slot)
 static void answer_overflow(struct ask *ask, enum weir_reason reason)
 {
     struct slot *slot = slot_of(ask->store, ask->shape);
+    *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
     if (!is_log(ask->shape)) {
         decide_overflow(ask, slot);
     } else if (!log_charge_ring(ask, slot->ring)) {

@@ -62,6 +62,7 @@ static inline __attribute__((always_inline)) bool take_bucket(const weir_rate *r
     out->outcome = outcome;
     out->policy = WEIR_POLICY_NONE;
     out->reason = WEIR_REASON_NONE;
+    out->is_queued = false;
     out->at = now;
     report_bucket(rate, word, now, cost, passes, &out->report);
     return true;

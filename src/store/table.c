@@ -90,12 +90,32 @@ static enum turn meet_stranger(struct ask *ask, struct cell *cell, struct cell s
     return TURN_DONE;
 }
 
+/*
+ * Others wait for this key, so it is theirs: whoever is not their first is denied, whatever the cell has left, and nothing is
+ * written. The numbers are the cell's; the room knows when the queue will have gone.
+ */
+static enum turn meet_queue(struct ask *ask, struct cell *cell, struct cell seen)
+{
+    enum verb verb = ask->verb;
+    ask->verb = ASK_PEEK;
+    enum turn turn = charge(ask, cell, seen);
+    ask->verb = verb;
+    if (turn == TURN_DONE && (ask->out->outcome == WEIR_ALLOW || ask->out->outcome == WEIR_DENY)) {
+        ask->out->outcome = WEIR_DENY;
+        ask->out->is_queued = true;
+    }
+    return turn;
+}
+
 static enum turn charge_found(struct ask *ask, const struct look *look)
 {
     struct cell seen = look->seen[look->final];
     struct cell *cell = look_cell(look, look->final);
     if (__builtin_expect(kin_of(ask->store, ask->shape, seen) == KIN_STRANGER, 0))
         return meet_stranger(ask, cell, seen);
+    bool decides = ask->verb == ASK_TAKE || ask->verb == ASK_PEEK;
+    if (decides && (seen.tag & CELL_QUEUED) != 0 && (ask->stance & STORE_TURN) == 0)
+        return meet_queue(ask, cell, seen);
     return charge(ask, cell, seen);
 }
 
@@ -341,10 +361,11 @@ static void answer_without_charge(struct ask *ask)
 }
 
 static __attribute__((noinline)) bool take_otherwise(struct store *store, const struct shape *shape,
-                                                     uint64_t hash, weir_ns now, uint64_t cost,
+                                                     uint64_t hash, weir_ns now, uint64_t cost, unsigned stance,
                                                      struct store_answer *out)
 {
     struct ask ask = ask_of(store, shape, hash, now, cost, out);
+    ask.stance = stance;
     if (cost == 0 || cost > shape->capacity || now > WEIR_HORIZON)
         answer_without_charge(&ask);
     else
@@ -356,7 +377,8 @@ static __attribute__((noinline)) bool take_otherwise(struct store *store, const 
 bool store_take(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                 struct store_answer *out)
 {
-    return hot_take(store, shape, hash, now, cost, out) || take_otherwise(store, shape, hash, now, cost, out);
+    return hot_take(store, shape, hash, now, cost, out)
+           || take_otherwise(store, shape, hash, now, cost, STORE_TAKE, out);
 }
 
 bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
@@ -371,6 +393,21 @@ bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
         (void)charge(&ask, NULL, seen);
     else
         look_only(&ask);
+    return !ask.is_old;
+}
+
+bool store_decide(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
+                  unsigned stance, struct store_answer *out)
+{
+    if ((stance & (STORE_LOOK | STORE_TURN)) == 0)
+        return store_take(store, shape, hash, now, cost, out);
+    if ((stance & STORE_TURN) == 0)
+        return store_peek(store, shape, hash, now, cost, out);
+    if ((stance & STORE_LOOK) == 0)
+        return take_otherwise(store, shape, hash, now, cost, stance, out);
+    struct ask ask = ask_of(store, shape, hash, now, cost, out);
+    ask.stance = stance;
+    answer_without_charge(&ask);
     return !ask.is_old;
 }
 

@@ -139,9 +139,10 @@ struct ask {
     weir_ns now; /* not before the shape came into force */
     uint64_t cost;
     enum verb verb;
-    bool may_place; /* the bound on new keys let this one in */
-    bool is_old;    /* the key is counted under a later generation */
-    uint32_t ring;  /* taken from the arena for this key, not yet published; or RING_NONE */
+    unsigned stance; /* enum store_stance: only whether it is its turn */
+    bool may_place;  /* the bound on new keys let this one in */
+    bool is_old;     /* the key is counted under a later generation */
+    uint32_t ring;   /* taken from the arena for this key, not yet published; or RING_NONE */
     struct store_answer *out;
     struct settled settled; /* of a charge; cost is dropped until it is charged */
     /* Of a hold: */
