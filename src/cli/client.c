@@ -328,27 +328,42 @@ static bool read_body(struct client *client, const struct reply_head *head, size
     return true;
 }
 
-bool client_post(struct client *client, const char *target, const char *fields, struct slice body,
-                 struct client_reply *out)
+static uint64_t deadline_in(unsigned timeout_ms)
 {
-    uint64_t deadline = clock_monotonic() + CLIENT_TIMEOUT_MS * WEIR_MILLISECOND;
+    return clock_monotonic() + timeout_ms * WEIR_MILLISECOND;
+}
+
+bool client_send(struct client *client, const char *method, const char *target, const char *fields,
+                 struct slice body)
+{
+    uint64_t deadline = deadline_in(CLIENT_TIMEOUT_MS);
     char head[2048];
     int head_len = snprintf(head, sizeof head,
-                            "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+                            "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                             "Content-Length: %zu\r\n%s\r\n",
-                            target, client->host, body.len, fields);
+                            method, target, client->host, body.len, fields);
     if (head_len >= (int)sizeof head)
         return fail(client, "the request's head is too long");
 
-    struct reply_head reply;
-    size_t at, len;
     if (client->fd >= 0 && has_ended(client))
         client_close(client);
     if (client->fd < 0
         && !(client->unix_path != NULL ? connect_unix(client, deadline) : connect_tcp(client, deadline)))
         return false;
-    if (!send_all(client, (struct slice){ head, (size_t)head_len }, MSG_MORE, deadline)
-        || !send_all(client, body, 0, deadline) || !read_head(client, &reply, &at, &len, deadline)
+    if (!send_all(client, (struct slice){ head, (size_t)head_len }, body.len > 0 ? MSG_MORE : 0, deadline)
+        || !send_all(client, body, 0, deadline)) {
+        client_close(client);
+        return false;
+    }
+    return true;
+}
+
+bool client_receive(struct client *client, unsigned timeout_ms, struct client_reply *out)
+{
+    uint64_t deadline = deadline_in(timeout_ms);
+    struct reply_head reply;
+    size_t at, len;
+    if (!read_head(client, &reply, &at, &len, deadline)
         || !read_body(client, &reply, at, len, &out->body, deadline)) {
         client_close(client);
         return false;
@@ -357,4 +372,10 @@ bool client_post(struct client *client, const char *target, const char *fields, 
         client_close(client);
     out->status = reply.status;
     return true;
+}
+
+bool client_post(struct client *client, const char *target, const char *fields, struct slice body,
+                 struct client_reply *out)
+{
+    return client_send(client, "POST", target, fields, body) && client_receive(client, CLIENT_TIMEOUT_MS, out);
 }

@@ -44,4 +44,12 @@ void client_close(struct client *client);
 bool client_post(struct client *client, const char *target, const char *fields, struct slice body,
                  struct client_reply *out);
 
+/*
+ * The two halves of it, for who waits in between or asks with another method ("GET", then without a body): send a question,
+ * and read its reply within `timeout_ms`. One reply is owed for each question. False with client->error, not connected.
+ */
+bool client_send(struct client *client, const char *method, const char *target, const char *fields,
+                 struct slice body);
+bool client_receive(struct client *client, unsigned timeout_ms, struct client_reply *out);
+
 #endif
