@@ -60,7 +60,8 @@ static const char *field_of(int code)
     } rows[] = {
         { WEIR_ERR_BURST, "burst" }, { WEIR_ERR_ZONE, "align" },          { WEIR_ERR_ALIGN, "align" },
         { WEIR_ERR_NAME, "name" },   { WEIR_ERR_ALGORITHM, "algorithm" }, { WEIR_ERR_DEBT, "debt" },
-        { WEIR_ERR_LIMITS, "name" },
+        { WEIR_ERR_LIMITS, "name" }, { WEIR_ERR_AT_MOST, "at-most" },     { WEIR_ERR_HOLD, "hold" },
+        { WEIR_ERR_WAIT, "wait" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].code == code)

@@ -47,6 +47,7 @@ void weir_contract_free(struct weir_contract *contract)
 /* What weir.h says of 0, for the message. */
 #define DEFAULT_KEYS ((size_t)65536)
 #define DEFAULT_LOG_STAMPS ((size_t)1048576)
+#define DEFAULT_PERMITS ((size_t)65536)
 
 static int make_limiter(struct load *load, const struct weir_contract_options *options, struct weir **out)
 {
@@ -58,6 +59,7 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
                 : options->keys != 0 ? options->keys
                                      : (size_t)memory->keys,
         .log_stamps = (size_t)memory->log_stamps,
+        .permits = is_doomed ? 1 : (size_t)memory->permits,
         .origin = options->origin,
         .wall_offset = is_default_clock ? weir_wall_offset() : options->wall_offset,
         .lost_at = is_default_clock && options->lost_at == 0 ? weir_now() : options->lost_at,
@@ -69,9 +71,10 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
     if (error == WEIR_ERR_MEMORY || error == WEIR_ERR_OPTION)
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR,
                         load->memory == NULL ? (struct place){ 0, 0, 0 } : load->memory->place,
-                        "ask for fewer keys or log stamps", "%zu keys and %zu log stamps cannot be reserved",
+                        "ask for fewer of them", "%zu keys, %zu log stamps and %zu permits cannot be reserved",
                         limiter.keys == 0 ? DEFAULT_KEYS : limiter.keys,
-                        limiter.log_stamps == 0 ? DEFAULT_LOG_STAMPS : limiter.log_stamps);
+                        limiter.log_stamps == 0 ? DEFAULT_LOG_STAMPS : limiter.log_stamps,
+                        limiter.permits == 0 ? DEFAULT_PERMITS : limiter.permits);
     return error == WEIR_ERR_OPTION ? WEIR_ERR_CONTRACT : error;
 }
 

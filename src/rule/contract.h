@@ -66,7 +66,7 @@ struct override {
 struct override_facts {
     size_t count, unlimited;
     uint64_t least, most;  /* capacities of those that are counted; least > most: there are none */
-    struct rate most_rate; /* of one with the largest capacity */
+    struct rate most_rate; /* of one with the largest capacity; concurrency: none */
 };
 
 /* One limit: what weir.h counts, and which requests it counts under which keys. */
@@ -118,8 +118,8 @@ struct attribute_table {
 };
 
 struct memory_config {
-    uint64_t keys, log_stamps; /* 0: not stated */
-    struct rate new_keys;      /* multiple 0: not stated */
+    uint64_t keys, log_stamps, permits; /* 0: not stated */
+    struct rate new_keys;               /* multiple 0: not stated */
 };
 
 /* One text of a contract, loaded. Constant. */
@@ -197,6 +197,7 @@ field_parse parse_limits; /* schema_limit.c: struct rules */
 field_parse parse_when;   /* schema_when.c: struct rule */
 field_parse parse_cost;   /* schema_policy.c: struct rule */
 field_parse parse_retries;
+field_parse parse_wait;
 field_parse parse_enforce;
 field_parse parse_reply;
 field_parse parse_identity; /* schema_identity.c: struct rules */
@@ -207,13 +208,37 @@ field_parse parse_memory;   /* schema_root.c: struct rules */
 void schema_read_overrides(struct load *load, struct rule *rule, const struct node *list);
 
 /* Whether a rate counts whole civil days, weeks, months or years as `align: calendar` does, and only there; else reported
-   about `value`. schema_limit.c. */
+   about `value`. schema_shape.c. */
 bool schema_check_period(struct load *load, struct rule *rule, const struct rate *rate,
                          const struct node *value);
 
+/* Whether the fields of a limit (given: a slot per row of the table `fields`) suit its algorithm and each other, so that
+   weir.h can judge its numbers; what does not is reported. schema_shape.c. */
+bool schema_check_shape(struct load *load, struct rule *rule, const struct node *limit,
+                        const struct node *const *given, const struct field *fields);
+
+/* An algorithm as a message has it behind "means nothing for a": "fixed-window", "concurrency limit". */
+const char *schema_algorithm(const struct rule *rule);
+
+/* Has a rate that comes back into a burst; the leaky queue's is 1. */
 static inline bool rule_is_bucket(const struct rule *rule)
 {
-    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
+    return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET
+           || rule->algorithm == WEIR_LEAKY_QUEUE;
+}
+
+/* Callers may wait for it. */
+static inline bool rule_waits(const struct rule *rule)
+{
+    return rule->limit.wait.up_to > 0;
+}
+
+/* The most at once: burst, count of a window, or permits. */
+static inline uint64_t rule_capacity(const struct rule *rule)
+{
+    if (rule->algorithm == WEIR_CONCURRENCY)
+        return rule->limit.at_most;
+    return rule_is_bucket(rule) ? rule->burst : rule->rate.count;
 }
 
 /* schema_root.c: the whole document. */

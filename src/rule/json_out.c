@@ -47,6 +47,8 @@ weir_ns rule_window(const struct rule *rule)
                                         [WEIR_CALENDAR_WEEK] = WEIR_WEEK + WEIR_HOUR,
                                         [WEIR_CALENDAR_MONTH] = 31 * WEIR_DAY + WEIR_HOUR,
                                         [WEIR_CALENDAR_YEAR] = 366 * WEIR_DAY };
+    if (rule->algorithm == WEIR_CONCURRENCY)
+        return WEIR_NO_TIME; /* nothing comes back by time alone */
     if (rule->is_calendar)
         return calendar[rule->limit.calendar];
     if (!rule_is_bucket(rule))
@@ -142,12 +144,20 @@ static void add_shape(struct text *text, const struct rule *rule)
 {
     text_put(text, "\",\"algorithm\":\"");
     text_put(text, weir_algorithm_name(rule->limit.algorithm));
-    text_put(text, "\",\"rate\":\"");
-    rate_format(&rule->rate, text);
-    text_put(text, "\",\"period\":");
-    text_add_seconds(text, rule->is_calendar ? WEIR_NO_TIME : rule->rate.period);
+    bool is_concurrency = rule->algorithm == WEIR_CONCURRENCY;
+    text_put(text, is_concurrency ? "\",\"rate\":null" : "\",\"rate\":\"");
+    if (!is_concurrency) {
+        rate_format(&rule->rate, text);
+        text_put(text, "\"");
+    }
+    text_put(text, ",\"period\":");
+    text_add_seconds(text, rule->is_calendar || is_concurrency ? WEIR_NO_TIME : rule->rate.period);
     text_put(text, ",\"burst\":");
     add_number_or_null(text, rule->burst, rule_is_bucket(rule));
+    text_put(text, ",\"at_most\":");
+    add_number_or_null(text, rule->limit.at_most, is_concurrency);
+    text_put(text, ",\"hold\":");
+    text_add_seconds(text, is_concurrency ? rule->limit.hold : WEIR_NO_TIME);
     text_put(text, ",\"align\":");
     if (rule->limit.algorithm == WEIR_FIXED_WINDOW) {
         text_put(text, "\"");
@@ -190,6 +200,18 @@ static void add_retries(struct text *text, const struct rules *rules, const stru
     text_put(text, "}");
 }
 
+static void add_wait(struct text *text, const struct rule *rule)
+{
+    text_put(text, ",\"wait\":");
+    if (!rule_waits(rule)) {
+        text_put(text, "\"never\"");
+        return;
+    }
+    text_put(text, "{\"up_to\":");
+    text_add_seconds(text, rule->limit.wait.up_to);
+    text_format(text, ",\"queue\":%u}", (unsigned)rule->limit.wait.queue);
+}
+
 static void add_reply(struct text *text, const struct rule *rule)
 {
     text_put(text, ",\"reply\":{\"status\":");
@@ -230,7 +252,8 @@ void rule_json(struct text *text, const struct rules *rules, const struct rule *
     text_put(text, rule->refused == WEIR_REFUSAL_CHARGED ? "charged" : "free");
     text_put(text, "\"");
     add_retries(text, rules, rule);
-    text_put(text, ",\"wait\":\"never\",\"scope\":\"process\",\"when_full\":\"");
+    add_wait(text, rule);
+    text_put(text, ",\"scope\":\"process\",\"when_full\":\"");
     text_put(text, rule_when_full(rule));
     text_put(text, "\",\"when_state_lost\":\"");
     text_put(text, rule->state_lost == WEIR_LOST_EMPTY ? "empty" : "full");

@@ -22,7 +22,8 @@ static bool same_text(const char *x, const char *y)
 static bool same_server(const struct weir_contract_server *x, const struct weir_contract_server *y)
 {
     bool is_same = x->http_count == y->http_count && x->uid_count == y->uid_count && x->has_uids == y->has_uids
-                   && same_text(x->admin, y->admin) && same_text(x->tokens, y->tokens);
+                   && same_text(x->admin, y->admin) && same_text(x->tokens, y->tokens)
+                   && x->auth_wait == y->auth_wait;
     for (size_t i = 0; is_same && i < x->http_count; i++)
         is_same = strcmp(x->http[i], y->http[i]) == 0;
     for (size_t i = 0; is_same && i < x->uid_count; i++)
@@ -32,8 +33,8 @@ static bool same_server(const struct weir_contract_server *x, const struct weir_
 
 static bool same_memory(const struct memory_config *x, const struct memory_config *y)
 {
-    return x->keys == y->keys && x->log_stamps == y->log_stamps && x->new_keys.count == y->new_keys.count
-           && x->new_keys.period == y->new_keys.period;
+    return x->keys == y->keys && x->log_stamps == y->log_stamps && x->permits == y->permits
+           && x->new_keys.count == y->new_keys.count && x->new_keys.period == y->new_keys.period;
 }
 
 static void warn_unread(struct load *load, const struct node *node, const char *what)

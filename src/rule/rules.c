@@ -101,15 +101,16 @@ static void make_public_limits(struct load *load)
         text_clear(&json);
         rule_json(&json, rules, &rules->list[i]);
         const struct rule *rule = &rules->list[i];
-        bool is_bucket = rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET;
         rules->limits[i] =
             (struct weir_contract_limit){ .name = rule->limit.name,
                                           .about = rule->about,
                                           .json =
                                               region_copy(load->region, (struct slice){ json.at, json.len }).at,
                                           .algorithm = rule->limit.algorithm,
-                                          .capacity = is_bucket ? rule->burst : rule->rate.count,
+                                          .capacity = rule_capacity(rule),
                                           .window = rule_window(rule),
+                                          .wait = rule->limit.wait,
+                                          .hold = rule->limit.hold,
                                           .enforce = (enum weir_enforce)rule->enforce,
                                           .enforce_percent = rule->enforce_percent,
                                           .reply_status = rule->reply_status,

@@ -326,17 +326,6 @@ void parse_word(struct load *load, const struct field *field, const struct node 
         report_word(load, field, value, word->word == NULL ? NULL : word);
 }
 
-void parse_word_not_map(struct load *load, const struct field *field, const struct node *value, void *into)
-{
-    char cure[100];
-    if (value->kind != NODE_MAP) {
-        parse_word(load, field, value, into);
-        return;
-    }
-    (void)snprintf(cure, sizeof cure, "remove the field, or write `%s: %s`", field->name, field->words[0].word);
-    schema_later(load, field->name, value, field->later, cure);
-}
-
 void parse_rate(struct load *load, const struct field *field, const struct node *value, void *into)
 {
     struct rate rate;

@@ -67,7 +67,6 @@ field_parse parse_integer;      /* uint64_t */
 field_parse parse_boolean;      /* bool */
 field_parse parse_text;         /* const char *, not empty */
 field_parse parse_word;         /* int */
-field_parse parse_word_not_map; /* the same; a map belongs to `later` */
 field_parse parse_rate;         /* struct rate */
 field_parse parse_duration;     /* weir_ns, of `min` to `max` ns */
 field_parse parse_attribute;    /* uint16_t: the number of the attribute that it names */
@@ -83,7 +82,7 @@ __attribute__((format(printf, 5, 6))) void schema_error(struct load *load, const
 /* "FIELD is missing for OWNER", with the field's sentence as the cure. */
 void schema_missing(struct load *load, const struct node *map, const struct field *field);
 
-/* The form exists, but not in this version: "wait of limit 'a': waiting is not in this version of weir yet". */
+/* The form exists, but not in this version: "lease of limit 'a': a budget shared by a fleet is not in this version of weir yet". */
 void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
                   const char *cure);
 

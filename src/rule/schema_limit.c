@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* schema_limit.c - the fields of a limit, and what they mean together. */
+/* schema_limit.c - the fields of a limit. schema_shape.c says what they mean together. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -100,10 +100,10 @@ static void parse_behind(struct load *load, const struct field *field, const str
 /* ---- The table ------------------------------------------------------------------------------------------------------ */
 
 static const struct word algorithms[] = {
-    { "token-bucket", WEIR_TOKEN_BUCKET, NULL },       { "leaky-bucket", WEIR_LEAKY_BUCKET, NULL },
-    { "fixed-window", WEIR_FIXED_WINDOW, NULL },       { "sliding-window", WEIR_SLIDING_WINDOW, NULL },
-    { "sliding-log", WEIR_SLIDING_LOG, NULL },         { "leaky-queue", 0, "a queue of waiting callers" },
-    { "concurrency", 0, "limits on concurrent work" }, { NULL, 0, NULL },
+    { "token-bucket", WEIR_TOKEN_BUCKET, NULL }, { "leaky-bucket", WEIR_LEAKY_BUCKET, NULL },
+    { "fixed-window", WEIR_FIXED_WINDOW, NULL }, { "sliding-window", WEIR_SLIDING_WINDOW, NULL },
+    { "sliding-log", WEIR_SLIDING_LOG, NULL },   { "leaky-queue", WEIR_LEAKY_QUEUE, NULL },
+    { "concurrency", WEIR_CONCURRENCY, NULL },   { NULL, 0, NULL },
 };
 static const struct word missing_keys[] = {
     { "skip", MISSING_SKIP, NULL },
@@ -167,10 +167,11 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
     [LIMIT_RATE] = { "rate", parse_rate, "COUNT/[N]UNIT", RULE(rate), .sentence = "say how fast: `rate: 5/s`" },
     [LIMIT_BURST] = { "burst", parse_integer, "integer", RULE(burst), .max = COST_MAX,
                       .sentence = "say how many may pass at once: `burst: 20`" },
-    [LIMIT_AT_MOST] = { "at-most", parse_later, "integer", 0, .later = "limits on concurrent work",
-                        .sentence = "remove it; use a rate meanwhile" },
-    [LIMIT_HOLD] = { "hold", parse_later, "duration", 0, .later = "limits on concurrent work",
-                     .sentence = "remove it; use a rate meanwhile" },
+    [LIMIT_AT_MOST] = { "at-most", parse_integer, "integer", RULE(limit.at_most), .min = 1,
+                        .max = WEIR_AT_MOST_MAX, .sentence = "say how many may run at once: `at-most: 4`" },
+    [LIMIT_HOLD] = { "hold", parse_duration, "duration", RULE(limit.hold), .min = WEIR_MILLISECOND,
+                     .max = WEIR_HORIZON,
+                     .sentence = "say when a permit that nobody renews returns by itself: `hold: 30s`" },
     [LIMIT_ALIGN] = { "align", parse_align, "epoch, first-request or calendar ZONE", 0, .fallback = "epoch",
                       .sentence = "where windows start" },
     [LIMIT_COST] = { "cost", parse_cost, "integer or map", RULE(cost), .min = 1, .max = COST_MAX,
@@ -181,8 +182,8 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                         .sentence = "whether a refused request consumes" },
     [LIMIT_RETRIES] = { "retries", parse_retries, "word or map", 0, .words = retrieses, .fallback = "counted",
                         .sentence = "whether a retry counts again" },
-    [LIMIT_WAIT] = { "wait", parse_word_not_map, "word", UNUSED, .words = waits, .fallback = "never",
-                     .later = "waiting for a turn", .sentence = "whether callers may wait" },
+    [LIMIT_WAIT] = { "wait", parse_wait, "word or map", 0, .words = waits, .fallback = "never",
+                     .sentence = "say how long and how many may wait: `wait: { up-to: 2s, queue: 100 }`" },
     [LIMIT_SCOPE] = { "scope", parse_word, "word", UNUSED, .words = scopes, .fallback = "process",
                       .sentence = "whether the budget is shared" },
     [LIMIT_LEASE] = { "lease", parse_later, "map", 0, .later = "a budget shared by a fleet",
@@ -203,55 +204,7 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                           .sentence = "which keys have numbers of their own" },
 };
 
-/* ---- What the fields mean together ---------------------------------------------------------------------------------- */
-
-/* A calendar counts whole days, weeks, months or years; month and year exist nowhere else. */
-bool schema_check_period(struct load *load, struct rule *rule, const struct rate *rate,
-                         const struct node *value)
-{
-    const char *calendar = unit_calendar(rate->unit, &rule->limit.calendar);
-    if (rule->is_calendar && (calendar == NULL || rate->multiple != 1)) {
-        schema_error(load, "rate", value, "write COUNT/d, COUNT/w, COUNT/month or COUNT/year",
-                     "is not one day, week, month or year, which `align: calendar` counts by");
-        return false;
-    }
-    if (!rule->is_calendar && rate->period == 0) {
-        schema_error(load, "rate", value,
-                     "add `algorithm: fixed-window` and `align: calendar ZONE`, or write it in days",
-                     "has the unit %s, whose length varies", calendar);
-        return false;
-    }
-    return true;
-}
-
-static bool check_shape(struct load *load, struct rule *rule, const struct node *limit,
-                        const struct node *const *given)
-{
-    const char *algorithm = weir_algorithm_name((enum weir_algorithm)rule->algorithm);
-    bool is_fine = true;
-    if (given[LIMIT_RATE] == NULL)
-        schema_missing(load, limit, &fields[LIMIT_RATE]);
-    if (rule_is_bucket(rule) && given[LIMIT_BURST] == NULL)
-        schema_missing(load, limit, &fields[LIMIT_BURST]);
-    if (!rule_is_bucket(rule) && given[LIMIT_BURST] != NULL) {
-        schema_error(load, "burst", given[LIMIT_BURST],
-                     "remove it: the count of the rate is the most in one period", "means nothing for a %s",
-                     algorithm);
-        is_fine = false;
-    }
-    if (!rule_is_bucket(rule) && given[LIMIT_DEBT] != NULL) {
-        schema_error(load, "debt", given[LIMIT_DEBT], "remove it, or take a bucket",
-                     "means nothing for a %s: only a bucket can be overdrawn", algorithm);
-        is_fine = false;
-    }
-    if (rule->algorithm != WEIR_FIXED_WINDOW && given[LIMIT_ALIGN] != NULL) {
-        schema_error(load, "align", given[LIMIT_ALIGN], "remove it, or write `algorithm: fixed-window`",
-                     "means nothing for a %s", algorithm);
-        is_fine = false;
-    }
-    bool has_numbers = rule->rate.multiple != 0 && (!rule_is_bucket(rule) || rule->burst != UINT64_MAX);
-    return has_numbers && schema_check_period(load, rule, &rule->rate, given[LIMIT_RATE]) && is_fine;
-}
+/* ---- One limit ------------------------------------------------------------------------------------------------------ */
 
 /* By its name, or by its number where it has none yet. */
 static struct owner owner_of(const struct node *limit, size_t index)
@@ -291,8 +244,10 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
         rule->given |= given[i] == NULL ? 0 : UINT32_C(1) << i;
     if (rule->algorithm < 0 && given[LIMIT_ALGORITHM] == NULL)
         rule->algorithm = WEIR_TOKEN_BUCKET;
+    if (rule->algorithm == WEIR_LEAKY_QUEUE && given[LIMIT_BURST] == NULL)
+        rule->burst = 1;
     if (is_read && rule->algorithm >= 0) {
-        rule->is_countable = check_shape(load, rule, node, given) && rule->limit.name != NULL;
+        rule->is_countable = schema_check_shape(load, rule, node, given, fields) && rule->limit.name != NULL;
         rule->limit.algorithm = (enum weir_algorithm)rule->algorithm;
         rule->limit.rate = (struct weir_quota){ rule->rate.count, rule->rate.period };
         rule->limit.burst = rule_is_bucket(rule) ? rule->burst : 0;

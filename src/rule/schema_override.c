@@ -14,7 +14,7 @@
 struct override_reading {
     const struct node *key;
     struct rate rate;
-    uint64_t burst, debt;
+    uint64_t burst, debt, at_most;
     bool is_unlimited;
 };
 
@@ -28,7 +28,7 @@ static void parse_key_map(struct load *load, const struct field *field, const st
                      node_what(value));
 }
 
-enum { KEY, RATE, BURST, DEBT, UNLIMITED, OVERRIDE_FIELDS };
+enum { KEY, RATE, BURST, DEBT, AT_MOST, UNLIMITED, OVERRIDE_FIELDS };
 
 #define OVERRIDE(member) offsetof(struct override_reading, member)
 
@@ -41,6 +41,8 @@ static const struct field override_fields[OVERRIDE_FIELDS] = {
                 .sentence = "say how many may pass at once: `burst: 200`" },
     [DEBT] = { "debt", parse_integer, "integer", OVERRIDE(debt), .max = INT64_MAX, .fallback = "the limit's",
                .sentence = "how far a settlement may overdraw" },
+    [AT_MOST] = { "at-most", parse_integer, "integer", OVERRIDE(at_most), .min = 1, .max = WEIR_AT_MOST_MAX,
+                  .fallback = "the limit's", .sentence = "say how many may run at once: `at-most: 20`" },
     [UNLIMITED] = { "unlimited", parse_boolean, "boolean", OVERRIDE(is_unlimited), .fallback = "false",
                     .sentence = "whether the key is not counted at all" },
 };
@@ -155,29 +157,51 @@ static bool check_rate(struct load *load, struct rule *rule, const struct rate *
     return false;
 }
 
+/* Why the limit's algorithm has no such size, and what to do; NULL: it has. */
+static const char *size_problem(const struct rule *rule, int size, const char **cure)
+{
+    bool is_concurrency = rule->algorithm == WEIR_CONCURRENCY;
+    *cure =
+        is_concurrency ? "write `at-most: 20`" : "remove it: the count of the rate is the most in one period";
+    if (size == AT_MOST) {
+        *cure = "remove it: give the key another rate";
+        return is_concurrency ? NULL : "means nothing for a";
+    }
+    if (size == RATE)
+        return is_concurrency ? "means nothing for a" : NULL;
+    if (size == BURST && rule->algorithm == WEIR_LEAKY_QUEUE) {
+        *cure = "remove it: give the key another rate";
+        return "is always 1 for a";
+    }
+    return rule_is_bucket(rule) ? NULL : "means nothing for a";
+}
+
 static bool check_fields(struct load *load, const struct rule *rule, const struct node *node,
                          const struct override_reading *reading, const struct node *const *given)
 {
-    static const int sizes[] = { RATE, BURST, DEBT };
+    static const int sizes[] = { RATE, BURST, DEBT, AT_MOST };
     bool is_fine = true, has_size = false;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const struct field *field = &override_fields[sizes[i]];
         const struct node *value = given[sizes[i]];
+        const char *cure, *problem = size_problem(rule, sizes[i], &cure);
         if (value == NULL)
             continue;
         has_size = true;
         if (reading->is_unlimited)
             schema_error(load, field->name, value, "remove it, or `unlimited`",
                          "means nothing beside `unlimited: true`");
-        else if (sizes[i] != RATE && !rule_is_bucket(rule))
-            schema_error(load, field->name, value, "remove it: the count of the rate is the most in one period",
-                         "means nothing for a %s", weir_algorithm_name((enum weir_algorithm)rule->algorithm));
+        else if (problem != NULL)
+            schema_error(load, field->name, value, cure, "%s %s", problem, schema_algorithm(rule));
         else
             continue;
         is_fine = false;
     }
     if (!has_size && !reading->is_unlimited) {
-        report(load, node, "give it a rate or a burst, or `unlimited: true`", "it changes nothing");
+        report(load, node,
+               rule->algorithm == WEIR_CONCURRENCY ? "give it an at-most, or `unlimited: true`"
+                                                   : "give it a rate or a burst, or `unlimited: true`",
+               "it changes nothing");
         is_fine = false;
     }
     return is_fine;
@@ -186,7 +210,9 @@ static bool check_fields(struct load *load, const struct rule *rule, const struc
 static void add_facts(struct rule *rule, const struct override_reading *reading, const struct weir_size *size)
 {
     struct override_facts *facts = &rule->overrides;
-    uint64_t capacity = rule_is_bucket(rule) ? size->burst : size->rate.count;
+    uint64_t capacity = rule->algorithm == WEIR_CONCURRENCY ? size->at_most
+                        : rule_is_bucket(rule)              ? size->burst
+                                                            : size->rate.count;
     facts->count++;
     facts->unlimited += size->is_unlimited;
     if (size->is_unlimited)
@@ -206,13 +232,16 @@ static bool read_override(struct load *load, struct rule *rule, const struct nod
                           struct request_values *values, struct override *out)
 {
     const struct node *given[OVERRIDE_FIELDS];
-    struct override_reading reading = { .rate = rule->rate, .burst = rule->burst, .debt = rule->debt };
+    struct override_reading reading = {
+        .rate = rule->rate, .burst = rule->burst, .debt = rule->debt, .at_most = rule->limit.at_most
+    };
     size_t errors = diagnostics_errors(load->diagnostics);
     if (!schema_read(load, node, "a member of overrides", override_fields, OVERRIDE_FIELDS, &reading, given)
         || reading.key == NULL || diagnostics_errors(load->diagnostics) > errors)
         return false;
     bool is_fine = check_fields(load, rule, node, &reading, given);
-    if (given[RATE] != NULL && !check_rate(load, rule, &reading.rate, given[RATE]))
+    if (rule->algorithm != WEIR_CONCURRENCY && given[RATE] != NULL
+        && !check_rate(load, rule, &reading.rate, given[RATE]))
         is_fine = false;
     if (!read_key(load, rule, reading.key, values, out) || !is_fine)
         return false;
@@ -220,6 +249,7 @@ static bool read_override(struct load *load, struct rule *rule, const struct nod
     out->size = (struct weir_size){ .rate = { reading.rate.count, reading.rate.period },
                                     .burst = rule_is_bucket(rule) ? reading.burst : 0,
                                     .debt = reading.debt,
+                                    .at_most = reading.at_most,
                                     .is_unlimited = reading.is_unlimited };
     add_facts(rule, &reading, &out->size);
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* schema_policy.c - fields of a limit that may be a word or a map: cost, retries, enforce and reply. */
+/* schema_policy.c - fields of a limit that may be a word or a map: cost, retries, wait, enforce and reply. */
 #include <stdio.h>
 
 #include "rule/contract.h"
@@ -96,6 +96,41 @@ void parse_retries(struct load *load, const struct field *field, const struct no
         reading.by = (uint16_t)attribute_claim(&load->rules->attributes, SLICE("request-id"));
     rule->limit.retries_free_within = reading.by == ATTRIBUTE_NONE ? 0 : reading.free_within;
     rule->retry_by = reading.by;
+}
+
+/* ---- wait ------------------------------------------------------------------------------------------------------ */
+
+struct wait_reading {
+    weir_ns up_to;
+    uint64_t queue;
+};
+
+/* Both: a time alone lets the queue grow, a queue alone lets callers grow old in it. */
+static const struct field wait_fields[] = {
+    { "up-to", parse_duration, "duration", offsetof(struct wait_reading, up_to), .min = 1, .max = WEIR_WAIT_MAX,
+      .is_required = true, .sentence = "say how long a caller may wait at most: `up-to: 2s`" },
+    { "queue", parse_integer, "integer", offsetof(struct wait_reading, queue), .min = 1, .max = WEIR_QUEUE_MAX,
+      .is_required = true, .sentence = "say how many callers of one key may wait: `queue: 100`" },
+};
+#define WAIT_FIELDS (sizeof wait_fields / sizeof *wait_fields)
+
+void parse_wait(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct rule *rule = into;
+    const struct node *given[WAIT_FIELDS];
+    struct wait_reading reading = { 0 };
+    if (value->kind != NODE_MAP) {
+        int ignored = 0;
+        struct field word = *field;
+        word.offset = 0;
+        parse_word(load, &word, value, &ignored);
+        return;
+    }
+    struct owner owner = enter(load, "the wait of limit");
+    (void)schema_read(load, value, field->name, wait_fields, WAIT_FIELDS, &reading, given);
+    load->owner = owner;
+    if (reading.up_to > 0 && reading.queue > 0)
+        rule->limit.wait = (struct weir_wait){ reading.up_to, (uint32_t)reading.queue };
 }
 
 /* ---- enforce --------------------------------------------------------------------------------------------------- */

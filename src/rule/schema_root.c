@@ -65,14 +65,6 @@ static void parse_uids(struct load *load, const struct field *field, const struc
     server->has_uids = true;
 }
 
-static void parse_auth_wait(struct load *load, const struct field *field, const struct node *value, void *into)
-{
-    struct server_reading *reading = into;
-    parse_boolean(load, field, value, into);
-    if (reading->auth_wait)
-        schema_later(load, field->name, value, field->later, "remove it, or write false");
-}
-
 #define SERVER(member) offsetof(struct server_reading, member)
 
 static const struct field server_fields[] = {
@@ -83,8 +75,8 @@ static const struct field server_fields[] = {
     { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
     { "uids", parse_uids, "list of integers", 0, .fallback = "own uid and 0",
       .sentence = "which peers of Unix sockets are trusted" },
-    { "auth-wait", parse_auth_wait, "boolean", SERVER(auth_wait), .later = "waiting for a turn",
-      .fallback = "false", .sentence = "whether clients of the auth doors may ask to wait" },
+    { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
+      .sentence = "whether clients of the auth doors may ask to wait" },
     { "resp", parse_later, "address", 0, .later = "the Redis protocol", .sentence = "remove it; use http" },
     { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
     { "tls", parse_later, "map", 0, .later = "TLS", .sentence = "remove it; let a proxy in front end TLS" },
@@ -104,6 +96,7 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->owner = (struct owner){ 0 };
     load->server->admin = reading.admin;
     load->server->tokens = reading.tokens;
+    load->server->auth_wait = reading.auth_wait;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -120,7 +113,8 @@ static const struct field memory_fields[] = {
       .fallback = "1048576", .sentence = "how many requests all sliding logs remember together" },
     { "new-keys", parse_rate, "COUNT/[N]UNIT", MEMORY(new_keys), .fallback = "no bound",
       .sentence = "how fast new keys may come; beyond it `when-full` answers" },
-    { "permits", parse_later, "integer", 0, .later = "limits on concurrent work", .sentence = "remove it" },
+    { "permits", parse_integer, "integer", MEMORY(permits), .min = 1, .max = KEYS_MAX, .fallback = "65536",
+      .sentence = "how many permits all concurrency limits give together" },
 };
 #define MEMORY_FIELDS (sizeof memory_fields / sizeof *memory_fields)
 

@@ -245,7 +245,6 @@ static void B47_integers(void **state)
 #define BUCKET "name: a, key: [], rate: 5/s, burst: 20"
 #define LATER(what) " is not in this version of weir yet: " what " will come with a later one"
 
-#define CONCURRENT LATER("limits on concurrent work")
 #define FLEET LATER("a budget shared by a fleet")
 
 static void refuses_what_comes_later_by_name(void **state)
@@ -258,13 +257,6 @@ static void refuses_what_comes_later_by_name(void **state)
                  " scope: process, when-full: overflow, when-state-lost: full, enforce: always, cost: 1, debt: "
                  "0, overrides: []",
           "" },
-        { "leaky-queue",
-          "name: a, key: [], rate: 50/s, algorithm: leaky-queue, wait: { up-to: 2s, queue: 100 }",
-          "algorithm leaky-queue of limit 'a'" LATER("a queue of waiting callers") " | wait of limit 'a'" LATER(
-              "waiting for a turn") },
-        { "concurrency", "name: a, key: [], algorithm: concurrency, at-most: 4, hold: 30s",
-          "algorithm concurrency of limit 'a'" CONCURRENT " | at-most 4 of limit 'a'" CONCURRENT
-          " | hold 30s of limit 'a'" CONCURRENT },
         { "fleet", BUCKET ", scope: fleet, when-store-fails: closed",
           "scope fleet of limit 'a'" FLEET " | when-store-fails closed of limit 'a'" FLEET },
         { "lease", BUCKET ", lease: { most: 1, chunk: 1, for: 2s }",
@@ -278,9 +270,6 @@ static void refuses_what_comes_later_by_name(void **state)
         { "server: { resp: 6379 }\n", "resp 6379 of server" LATER("the Redis protocol") },
         { "server: { grpc: 8081 }\n", "grpc 8081 of server" LATER("gRPC") },
         { "server: { tls: { cert: x } }\n", "tls of server" LATER("TLS") },
-        { "server: { auth-wait: true }\n", "auth-wait true of server" LATER("waiting for a turn") },
-        { "server: { auth-wait: false }\n", "" },
-        { "memory: { permits: 5 }\n", "permits 5 of memory" LATER("limits on concurrent work") },
         { "store: { url: \"redis://x\" }\n", "store" LATER("a budget shared by a fleet") },
         { "identity: { who: \"certificate:subject\" }\n",
           "from certificate:subject of identity 'who'" LATER("client certificates") },
@@ -634,16 +623,17 @@ static void what_was_loaded_can_be_read(void **state)
     assert_int_equal(bucket->algorithm, WEIR_TOKEN_BUCKET);
     assert_int_equal(bucket->capacity, 10);
     assert_int_equal(bucket->window, 3333333334); /* 10/3 s, rounded up */
-    assert_string_equal(bucket->json,
-                        "{\"name\":\"b\",\"about\":\"the "
-                        "\\\"first\\\"\",\"when\":{},\"key\":[\"tenant\"],\"missing_key\":\"share\","
-                        "\"algorithm\":\"token-bucket\",\"rate\":\"3/"
-                        "s\",\"period\":1,\"burst\":10,\"align\":null,\"cost\":null,\"debt\":0,"
-                        "\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
-                        "\"when_full\":\"overflow\","
-                        "\"when_state_lost\":\"full\",\"enforce\":\"always\","
-                        "\"reply\":{\"status\":429,\"title\":null,\"detail\":null},"
-                        "\"overrides\":{\"count\":0,\"unlimited\":0,\"least\":null,\"most\":null}}");
+    assert_string_equal(
+        bucket->json,
+        "{\"name\":\"b\",\"about\":\"the "
+        "\\\"first\\\"\",\"when\":{},\"key\":[\"tenant\"],\"missing_key\":\"share\","
+        "\"algorithm\":\"token-bucket\",\"rate\":\"3/"
+        "s\",\"period\":1,\"burst\":10,\"at_most\":null,\"hold\":null,\"align\":null,\"cost\":null,\"debt\":0,"
+        "\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
+        "\"when_full\":\"overflow\","
+        "\"when_state_lost\":\"full\",\"enforce\":\"always\","
+        "\"reply\":{\"status\":429,\"title\":null,\"detail\":null},"
+        "\"overrides\":{\"count\":0,\"unlimited\":0,\"least\":null,\"most\":null}}");
     const struct weir_contract_limit *window = weir_contract_limit(contract, 1);
     assert_int_equal(window->capacity, 60);
     assert_int_equal(window->window, WEIR_MINUTE);
