@@ -673,6 +673,7 @@ struct weir_waiter {
     struct weir_decision decision; /* the binding one; limit ids as of the set in force when it was decided */
     weir_ns waited;                /* from weir_wait_start() to the decision */
     size_t count;                  /* of asks */
+    uint64_t watched;              /* bit i: ask i is_watched */
 
     uint64_t opaque[24];
 };
