@@ -27,7 +27,9 @@ def timelines():
     for module in (cases, mixed, wander, calls, change, roam, field, field_changes):
         for make in module.FILES:
             made = make()
-            yield from made if isinstance(made, list) else [made]
+            for timeline in made if isinstance(made, list) else [made]:
+                timeline.finish()
+                yield timeline
 
 
 def main():

@@ -10,6 +10,7 @@ A stamp is nanoseconds since the start of the file; wall time is `start` plus th
 """
 
 import datetime
+import re
 import zoneinfo
 from fractions import Fraction
 
@@ -409,6 +410,44 @@ class SlidingLog(Model):
         return state
 
 
+class Concurrency(Model):
+    """At most N unexpired permits at once; each is a lease of `hold` (algorithms 1.9). State: (expires at, cost, number)."""
+
+    def __init__(self, at_most, hold):
+        self.capacity, self.hold, self.given = at_most, hold, 0
+
+    def live(self, state, now):
+        return tuple(permit for permit in state or () if permit[0] > now)
+
+    def passes(self, state, now, cost):
+        return sum(permit[1] for permit in self.live(state, now)) + cost <= self.capacity
+
+    def is_whole(self, state, now):
+        return not self.live(state, now)
+
+    def charge(self, state, now, cost):
+        self.given += 1
+        return self.live(state, now) + ((now + self.hold, cost, self.given),)
+
+    def holds(self, state, now, number):
+        return any(permit[2] == number for permit in self.live(state, now))
+
+    def renew(self, state, now, number):
+        return tuple((now + self.hold, *permit[1:]) if permit[2] == number else permit for permit in self.live(state, now))
+
+    def release(self, state, now, number):
+        return tuple(permit for permit in self.live(state, now) if permit[2] != number)
+
+    def convert(self, old, state, at):
+        self.given = max(self.given, old.given)
+        return self.live(state, at) or None
+
+
+def length_of(text):
+    """ns of "60s" or "1m30s", as contracts write it."""
+    return sum(int(count) * UNITS[unit] for count, unit in re.findall(r"([0-9]+)([a-z]+)", text))
+
+
 def parse_rate(text):
     """(count, period in ns or None, unit): "100/15m" is (100, 900 s, "m")."""
     count, _, rest = text.partition("/")
@@ -421,7 +460,7 @@ def parse_rate(text):
 def both_models_of(limit):
     """A bucket's exact model and its strict one."""
     count, period, _ = parse_rate(limit["rate"])
-    burst, debt = limit["burst"], limit.get("debt", 0)
+    burst, debt = limit.get("burst", 1), limit.get("debt", 0)
     above = max(debt, burst) if limit.get("refused") == "charged" else debt
     return [Bucket(count, period, burst, debt), StrictBucket(count, period, burst, debt, above)]
 
@@ -429,10 +468,14 @@ def both_models_of(limit):
 def models_of(limit, start):
     """The models of one limit of a contract: the exact one first; a second where rounding must be told apart."""
     algorithm = limit.get("algorithm", "token-bucket")
+    if algorithm == "concurrency":
+        return [Concurrency(limit["at-most"], length_of(limit["hold"]))]
     count, period, unit = parse_rate(limit["rate"])
     is_charged = limit.get("refused") == "charged"
-    if algorithm in ("token-bucket", "leaky-bucket"):
+    if algorithm in ("token-bucket", "leaky-bucket", "leaky-queue"):
         exact, strict = both_models_of(limit)
+        if "wait" in limit:  # an instant of release is one instant: that of the strict rule, which is never early
+            return [strict]
         return [exact] if strict.is_exact else [exact, strict]
     if algorithm == "sliding-window":
         return [SlidingWindow(count, period, start)]

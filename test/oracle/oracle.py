@@ -10,16 +10,10 @@ reclaimed in the meantime (algorithms 3.5).
 
 import re
 
-from models import HORIZON, UNITS, Ambiguous, both_models_of, models_of, parse_rate
+from models import HORIZON, Ambiguous, both_models_of, length_of, models_of, parse_rate
 
 UNKNOWN = object()
 FACTS = ("limit", "reason", "capacity", "remaining", "retry_after", "reset_after")
-
-
-def duration(text):
-    """ns of "60s", as contracts write it."""
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    return int(digits) * UNITS[text[len(digits):]]
 
 
 def glob(pattern, is_path):
@@ -64,6 +58,7 @@ class Limit:
         self.starts_empty = fields.get("when-state-lost") == "empty"
         self.lost_at = lost_at
         self.enforce = fields.get("enforce", "always")
+        self.is_permits = fields.get("algorithm") == "concurrency"
         self.remembered = {}  # (key, request id) -> until when
 
     def meets(self, request):
@@ -181,15 +176,17 @@ class Limit:
     # ---- Live change (1.17) ----
 
     IDENTITY = ("name", "algorithm", "align", "key")
-    SIZE = ("rate", "burst", "debt", "refused", "when-state-lost", "when-full", "retries", "overrides")
+    SIZE = ("rate", "burst", "debt", "refused", "when-state-lost", "when-full", "retries", "overrides", "at-most", "hold", "wait")
 
     def succeed(self, old, at):
         """Take over the counters of `old`; tells what became of the limit."""
         def same(names):
             return all(self.fields.get(name) == old.fields.get(name) for name in names)
 
-        unit = parse_rate(self.fields["rate"])[2], parse_rate(old.fields["rate"])[2]
-        if not same(self.IDENTITY) or ("calendar" in self.fields.get("align", "") and unit[0] != unit[1]):
+        def unit(limit):
+            return parse_rate(limit.fields["rate"])[2]
+
+        if not same(self.IDENTITY) or ("calendar" in self.fields.get("align", "") and unit(self) != unit(old)):
             if self.starts_empty:
                 raise Ambiguous
             return "restarted"
@@ -280,6 +277,8 @@ class Contract:
         self.newest = max(self.newest, now)
         any_dead = any(limit.has_dead(self.newest) for limit in self.limits) if stale else False
         for limit, key in stale:
+            if limit.is_permits:
+                raise Ambiguous
             fresh_and_quiet = key not in limit.states and not any_dead
             if not fresh_and_quiet and not limit.is_plain_when_stale(key, self.newest):
                 raise Ambiguous
@@ -303,11 +302,20 @@ class Contract:
         retries = limit.fields.get("retries")
         name = retries and request.get(retries.get("by", "request-id"))
         if name:
-            limit.remembered[key, name] = now + duration(retries["free-within"])
+            limit.remembered[key, name] = now + length_of(retries["free-within"])
 
-    def decide(self, request, now, cost=1, peek=False):
-        """{decision, limit, ...}; a fact that is open is UNKNOWN."""
-        met = self.met_by(request)
+    def queue(self, limit, key):
+        """Who waits for this key, first come first; see room.py."""
+        return ()
+
+    def behind(self, limit, key, cost, now):
+        """The instant at which a request behind all who wait would pass."""
+        raise Ambiguous
+
+    def decide(self, request, now, cost=1, peek=False, acquires=False, met=None, turn=()):
+        """{decision, limit, ...}; a fact that is open is UNKNOWN. `acquires`: permits are taken, else they are looked at.
+        `met`: under these limits and keys; `turn`: of which these are the request's turn, whoever waits behind it."""
+        met = self.met_by(request) if met is None else met
         facts = dict.fromkeys(FACTS, UNKNOWN)
         if not met:
             return {**facts, "decision": "allow", "limit": None}
@@ -323,7 +331,7 @@ class Contract:
         if not enforced:
             answer = {**facts, "decision": "allow"}
         else:
-            answer = self.decide_together(enforced, request, now, cost, peek)
+            answer = self.decide_together(enforced, request, now, cost, peek, acquires, turn)
         for one in limited:
             if one[0].enforce == "shadow":
                 watched = self.decide_together([one], request, now, cost, peek or answer["decision"] != "allow")
@@ -332,24 +340,36 @@ class Contract:
             answer = {**dict.fromkeys(FACTS, UNKNOWN), "decision": answer["decision"]} if not enforced else answer
         return answer
 
-    def decide_together(self, met, request, now, cost, peek):
+    def decide_together(self, met, request, now, cost, peek, acquires=False, turn=()):
         facts = dict.fromkeys(FACTS, UNKNOWN)
         repeated = [limit for limit, key in met if self.is_repeated(limit, key, request, now)]
         looks = [limit.look(key, self.effective(limit, now), 0 if limit in repeated else limit.cost_of(request, cost))
                  for limit, key in met]
+        barred = [(limit.name, key) not in turn and len(self.queue(limit, key)) > 0 for limit, key in met]
+        for look, is_barred in zip(looks, barred):
+            if is_barred and look["cost"] == 0:
+                raise Ambiguous
+            if is_barred and look["decision"] == "allow":
+                look["decision"] = "deny"  # nobody overtakes
         outcome = next(o for o in ("never", "deny", "allow") if any(look["decision"] == o for look in looks))
-        for (limit, key), look in zip(met, looks):
+        permits = []
+        for (limit, key), look, is_barred in zip(met, looks, barred):
             effective = self.effective(limit, now)
             for model in limit.models:
                 model.saw(effective)
-            if peek or limit in repeated:
+            if peek or limit in repeated or (limit.is_permits and not acquires):
                 pass
             elif outcome == "allow":
                 limit.charge(key, effective, look["cost"])
                 self.remember(limit, key, request, now)
+                if limit.is_permits and look["cost"] > 0:
+                    permits.append((limit.name, key, limit.states[key][0][-1][2]))
             elif outcome == "deny" and look["decision"] == "deny":
                 limit.charge_refused(key, effective, look["cost"])
             limit.report(look, now, effective)
+            if is_barred and look["decision"] == "deny":
+                at = self.behind(limit, key, look["cost"], now)
+                look.update(retry_after=at if at in (None, UNKNOWN) else at - now, reset_after=UNKNOWN)
         if outcome == "allow" and len(repeated) == len(met):
             look = looks[0] if len(looks) == 1 else {}
             return {**facts, "decision": "duplicate", "remaining": look.get("remaining", UNKNOWN)}
@@ -357,7 +377,7 @@ class Contract:
             return {**facts, "decision": outcome}
         bound = binding(looks) or {}
         return {**facts, **{fact: bound[fact] for fact in FACTS if fact in bound}, "decision": outcome,
-                "reason": None if outcome != "never" else UNKNOWN, "looks": looks,
+                "reason": None if outcome != "never" else UNKNOWN, "looks": looks, "permits": permits,
                 "retry_after": bound.get("retry_after", None if outcome == "never" else
                                          0 if outcome == "allow" else UNKNOWN)}
 
@@ -365,20 +385,19 @@ class Contract:
 
     def settled_limits(self, met):
         """Those that a settlement changes: with a cost from an attribute or, if there are none, without `cost`."""
+        met = [one for one in met if not one[0].is_permits]
         by_attribute = [one for one in met if isinstance(one[0].fields.get("cost"), dict)]
         return by_attribute or [one for one in met if "cost" not in one[0].fields]
 
-    def reserve(self, request, now, cost, hold):
-        """(decision, reservation or None)."""
-        met = [one for one in self.met_by(request) if one[1] is not False and not one[0].is_unlimited(one[1])]
-        answer = self.decide(request, now, cost)
-        if answer["decision"] != "allow":
-            return answer, None
+    def reservation_of(self, request, now, cost, hold):
+        """What a reservation that was allowed at `now` may settle later."""
+        met = [one for one in self.met_by(request)
+               if one[1] is not False and not one[0].is_unlimited(one[1]) and not one[0].is_permits]
         if now < self.newest or any(limit.enforce != "always" or "retries" in limit.fields for limit, _ in met):
             raise Ambiguous
         settled = self.settled_limits(met)
         asks = [(limit.name, key, limit.cost_of(request, cost), (limit, key) in settled, now) for limit, key in met]
-        return answer, Reservation(asks, now + hold)
+        return Reservation(asks, now + hold)
 
     def changed(self, asks, now):
         """Settle (name, key, charged at, amount): {charged, returned, dropped, remaining}."""
@@ -445,7 +464,7 @@ class Contract:
             raise Ambiguous
         old = {limit.name: limit for limit in self.limits}
         counts = dict.fromkeys(("kept", "resized", "added", "restarted", "removed"), 0)
-        made = []
+        made, self.kinds = [], {}
         for fields in limits:
             limit = Limit(fields, self.start)
             before = old.pop(limit.name, None)
@@ -454,6 +473,7 @@ class Contract:
             kind = "added" if before is None else limit.succeed(before, now)
             limit.started = before.started if kind in ("kept", "resized") else now
             counts[kind] += 1
+            self.kinds[limit.name] = kind
             made.append(limit)
         counts["removed"] = len(old)
         self.limits, self.newest, self.changed_at = made, now, now

@@ -11,10 +11,12 @@ import json
 import re
 
 from models import HORIZON, SECOND, Ambiguous
-from oracle import UNKNOWN, Contract, Error
+from oracle import UNKNOWN, Error
+from room import Result, Room
 
 OUTCOMES = ("allow", "deny", "never", "refused")
 COUNTED = (*OUTCOMES, "duplicate")
+LENGTH_FACTS = ("_after", "_at", "waited")
 HOLD = 3600 * SECOND  # how long a reservation lasts
 LENGTHS = (("d", 86400 * SECOND), ("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", 10**6),
            ("us", 10**3), ("ns", 1))
@@ -59,47 +61,93 @@ def contract_lines(limits):
     return lines
 
 
+class Entry:
+    """One step of the file. Its attempts are known when it is written, or when the last of them has ended."""
+
+    def __init__(self, line_parts, expect, attempts=(), claim=None):
+        self.parts, self.expect, self.attempts, self.claim = line_parts, expect, attempts, claim or {}
+
+
 class Timeline:
     def __init__(self, name, title, limits, start=None):
         self.name, self.title, self.limits, self.start = name, title, limits, start
         self.first = limits
-        self.contract = Contract(limits, instant(start) if start else 0)
+        self.contract = Room(limits, instant(start) if start else 0, hold=HOLD)
         self.lines, self.step_count, self.now, self.last = [], 0, 0, None
         self.covered = set()
         self.operations = set()
-        self.reserved = {}  # name -> reservation
+        self.named = {}  # name -> Result, ticket, or None: cut off
         self.shows_limits = any("enforce" in one for one in limits)
 
     def note(self, text):
         """A comment between steps."""
         self.lines.append(f"  # {text}")
 
-    def step(self, at, request, cost=1, times=1, peek=False, why=None, claim=None):
-        """Play a step and write it; Ambiguous leaves the file as it was. Returns the last decision."""
-        before = copy.deepcopy(self.contract)
-        counts = dict.fromkeys(COUNTED, 0)
-        try:
-            for _ in range(times):
-                last = self.contract.decide(request, at, cost, peek)
-                counts[last["decision"]] += 1
-        except Ambiguous:
-            self.contract = before
-            raise
-        expect = self.decided(last, counts)
-        self.write(at, why, f"request: {scalar(request)}", expect, cost, times, peek, claim=claim)
-        self.cover(request, expect)
-        self.last = last
-        return last
+    def step(self, at, request, cost=1, times=1, peek=False, why=None, claim=None, wait=None, name=None):
+        """Play a step and write it; Ambiguous leaves the file as it was. Returns the last decision; None: it waits."""
+        return self.ask("request", at, request, cost, times, peek, why, claim, wait, name)
 
-    def decided(self, last, counts):
+    def reserve(self, at, request, name, cost=1, why=None, claim=None, wait=None):
+        return self.ask("reserve", at, request, cost, 1, False, why, claim, wait, name)
+
+    def acquire(self, at, request, name, cost=1, times=1, why=None, claim=None, wait=None):
+        return self.ask("acquire", at, request, cost, times, False, why, claim, wait, name)
+
+    def ask(self, kind, at, request, cost, times, peek, why, claim, wait, name):
+        attempts = self.attempt(lambda: [self.contract.ask(kind, request, at, cost, peek, wait) for _ in range(times)])
+        for number, attempt in enumerate(attempts, 1):
+            if name:
+                self.named[name if times == 1 else f"{name}.{number}"] = attempt
+        if kind != "request":
+            self.operations.add(kind)
+        if wait is not None:
+            self.operations.add("wait")
+        if any(not isinstance(attempt, Result) for attempt in attempts):
+            expect = None
+            self.last = None
+        else:
+            expect = self.decided(attempts)
+            self.last = attempts[-1].answer
+        more = [f"as: {name}"] if name else []
+        more += [f"wait: {duration(wait)}"] if wait is not None else []
+        self.write(at, why, f"{kind}: {scalar(request)}", expect, cost, times, peek, claim=claim, more=more,
+                   attempts=(attempts, request, wait is not None))
+        if expect is not None:
+            self.cover(request, expect)
+        return self.last
+
+    def finish(self):
+        """Wait until nobody waits, and write down what came of those who did."""
+        self.contract.advance(HORIZON)
+        assert not self.contract.waiting, self.name
+        for entry in self.lines:
+            if isinstance(entry, Entry) and entry.expect is None:
+                attempts, request, _ = entry.attempts
+                entry.expect = self.decided([attempt if isinstance(attempt, Result) else self.contract.ended[attempt]
+                                             for attempt in attempts])
+                self.compare(entry)
+                self.cover(request, entry.expect)
+
+    def decided(self, results):
         """What is expected of decisions, the last of them in full."""
+        counts = dict.fromkeys((*COUNTED, "left"), 0)
+        for result in results:
+            counts["left" if result is None else result.answer["decision"]] += 1
         expect = {outcome: count for outcome, count in counts.items() if count}
+        if results[-1] is None:
+            return expect
+        result, last = results[-1], results[-1].answer
         for fact in ("limit", "reason", "capacity", "remaining", "retry_after", "reset_after"):
             value = last[fact]
             if value is UNKNOWN or (value is None and fact in ("reason", "capacity")):
                 continue
             is_length = fact.endswith("_after") and value is not None
             expect[fact] = duration(value) if is_length else value
+        if result.permit is not None:
+            expect["expires_after"] = duration(result.permit.expires_after)
+        if result.has_waited:
+            expect["served_at" if last["decision"] == "allow" else "ended_at"] = duration(result.at)
+            expect["waited"] = duration(result.at - result.arrived)
         if self.shows_limits and (last.get("looks") or last.get("watched")):
             expect["limits"] = self.limits_of(last)
         return expect
@@ -115,55 +163,98 @@ class Timeline:
                                           if value is not UNKNOWN}}
                 for one in self.limits if one["name"] in found]
 
-    def write(self, at, why, doing, expect, cost=1, times=1, peek=False, claim=None, more=()):
-        for fact, value in (claim or {}).items():
-            assert expect.get(fact) == value, (self.name, duration(at), fact, value, expect)
-        if why:
-            self.note(why)
+    def compare(self, entry):
+        for fact, value in entry.claim.items():
+            assert entry.expect.get(fact) == value, (self.name, entry.parts, fact, value, entry.expect)
+
+    def write(self, at, why, doing, expect, cost=1, times=1, peek=False, claim=None, more=(), attempts=()):
         parts = [f"at: {duration(at)}", doing, *more]
         parts += [f"cost: {cost}"] if cost != 1 else []
         parts += [f"times: {times}"] if times != 1 else []
         parts += ["peek: true"] if peek else []
-        facts = ", ".join(f"{k}: {v if k.endswith('_after') and v else scalar(v)}" for k, v in expect.items())
-        parts += [f"expect: {{ {facts} }}"] if facts else []
-        self.lines.append("  - " + "\n    ".join(parts))
+        entry = Entry(parts, expect, attempts, claim)
+        if expect is not None:
+            self.compare(entry)
+        if why:
+            self.note(why)
+        self.lines.append(entry)
         self.step_count += 1
         self.now = max(self.now, at)
 
     # ---- Beside deciding ----
 
     def attempt(self, operation):
-        """What an operation comes to; Ambiguous leaves everything as it was."""
-        before, reserved = copy.deepcopy((self.contract, self.reserved)), self.reserved
+        """What an operation comes to; Ambiguous leaves everything as it was. So does one that waiters make ambiguous later."""
+        before = copy.deepcopy((self.contract, self.named))
         try:
-            return operation()
+            found = operation()
+            if self.contract.waiting:
+                copy.deepcopy(self.contract).advance(HORIZON)
+            return found
         except Error as error:
             return {"error": str(error)}
         except Ambiguous:
-            self.contract, self.reserved = before
+            self.contract, self.named = before
             raise
 
     def told(self, found):
         return {fact: value for fact, value in found.items() if value is not UNKNOWN}
 
-    def reserve(self, at, request, name, cost=1, why=None, claim=None):
-        answer, self.reserved[name] = self.attempt(lambda: self.contract.reserve(request, at, cost, HOLD))
-        counts = dict.fromkeys(COUNTED, 0)
-        counts[answer["decision"]] = 1
-        expect = self.decided(answer, counts)
-        self.operations.add("reserve")
-        self.write(at, why, f"reserve: {scalar(request)}", expect, cost, claim=claim, more=[f"as: {name}"])
-        self.cover(request, expect)
-        self.last = answer
-        return answer
+    def result_of(self, name):
+        """What became of a name; Ambiguous while it waits, so that nobody asks for what is not there yet."""
+        found = self.named[name]
+        found = self.contract.ended.get(found, found) if isinstance(found, int) else found
+        if isinstance(found, int):
+            raise Ambiguous
+        return found
+
+    def leave(self, at, name, why=None, claim=None):
+        ticket = self.named[name]
+
+        def go():
+            if not isinstance(ticket, int):
+                raise Error("ended")
+            return self.contract.leave(ticket, at)
+        found = self.attempt(go) or {}
+        self.operations.add("leave")
+        self.write(at, why, f"leave: {name}", found, claim=claim)
+
+    def on_permit(self, kind, at, name, change, why, claim):
+        def go():
+            self.contract.advance(at)
+            result = self.result_of(name)
+            return change(result and result.permit, at)
+        found = self.attempt(go)
+        if "expires_after" in found:
+            found["expires_after"] = duration(found["expires_after"])
+        self.operations.add(kind)
+        self.write(at, why, f"{kind}: {name}", found, claim=claim)
+        return found
+
+    def renew(self, at, name, why=None, claim=None):
+        return self.on_permit("renew", at, name, self.contract_renew, why, claim)
+
+    def release(self, at, name, why=None, claim=None):
+        return self.on_permit("release", at, name, self.contract_release, why, claim)
+
+    def contract_renew(self, permit, at):
+        return self.contract.renew(permit, at)
+
+    def contract_release(self, permit, at):
+        return self.contract.release(permit, at)
+
+    def reservation_of(self, name, at):
+        self.contract.advance(at)
+        result = self.result_of(name)
+        return result and result.reservation
 
     def settle(self, at, name, cost, why=None, claim=None):
-        found = self.attempt(lambda: self.contract.settle(self.reserved[name], at, cost))
+        found = self.attempt(lambda: self.contract.settle(self.reservation_of(name, at), at, cost))
         self.operations.add("settle")
         self.write(at, why, f"settle: {name}", self.told(found), claim=claim, more=[f"cost: {cost}"])
 
     def cancel(self, at, name, why=None, claim=None):
-        found = self.attempt(lambda: self.contract.cancel(self.reserved[name], at))
+        found = self.attempt(lambda: self.contract.cancel(self.reservation_of(name, at), at))
         self.operations.add("cancel")
         self.write(at, why, f"cancel: {name}", self.told(found), claim=claim)
 
@@ -189,8 +280,13 @@ class Timeline:
         self.write(at, why, "reload:", found, claim=claim, more=["  " + line for line in body])
 
     def restart(self, at, why=None):
-        self.contract = Contract(self.limits, self.contract.start, lost_at=at)
-        self.reserved = {}
+        """Whoever waits is cut off, and nothing that was given is good any more."""
+        self.contract.advance(at)
+        ended, waiting, tickets = self.contract.ended, self.contract.waiting, self.contract.tickets
+        ended.update({waiter.ticket: None for waiter in waiting})
+        self.contract = Room(self.limits, self.contract.start, lost_at=at, hold=HOLD)
+        self.contract.ended, self.contract.tickets = ended, tickets
+        self.named = dict.fromkeys(self.named)
         self.operations.add("restart")
         self.write(at, why, "restart: true", {})
 
@@ -209,7 +305,13 @@ class Timeline:
         head += ["#"] + [f"# {line}" for line in self.title.strip().splitlines()]
         head += [f"start: {self.start}"] if self.start else []
         head += ["contract:"] + ["  " + line for line in contract_lines(self.first)]
-        return "\n".join(head + ["timeline:"] + self.lines) + "\n"
+        lines = [self.entry_text(line) if isinstance(line, Entry) else line for line in self.lines]
+        return "\n".join(head + ["timeline:"] + lines) + "\n"
+
+    def entry_text(self, entry):
+        expect = {fact: value for fact, value in entry.expect.items() if fact != "waited" or fact in entry.claim}
+        facts = ", ".join(f"{k}: {v if k.endswith(LENGTH_FACTS) and v else scalar(v)}" for k, v in expect.items())
+        return "  - " + "\n    ".join(entry.parts + ([f"expect: {{ {facts} }}"] if facts else []))
 
 
 def past_horizon(timeline, request):
