@@ -148,3 +148,46 @@ uint64_t bucket_absent(const struct shape *shape)
     uint64_t clock = weir_rate_clock(&shape->rate, shape->lost_at, &inexact);
     return clock + inexact + shape->rate.burst * shape->rate.ticks;
 }
+
+/* Full at `now` is not full before it. */
+uint64_t bucket_dated(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    unsigned inexact;
+    uint64_t clock = weir_rate_clock(&shape->rate, now, &inexact);
+    return word > clock ? word : clock;
+}
+
+/* Steps of a pace that has no whole number of ticks in a nanosecond, before the shortest one stands for the rest. */
+#define STEPS_MAX 1024
+
+/*
+ * A burst of one leaves when the bucket is full, so what refills between that and the next nanosecond is lost: each departure
+ * is reckoned from the one before, in whole nanoseconds. An exact rate takes the same time for each.
+ */
+static weir_ns pace(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead)
+{
+    const weir_rate *rate = &shape->rate;
+    weir_ns at = weir_rate_retry_at(rate, word, now, 1);
+    uint64_t steps = rate->b == 1 ? 0 : ahead < STEPS_MAX ? ahead : STEPS_MAX;
+    if (ahead == 0 || at == WEIR_NO_TIME || rate->per_b == 0)
+        return ahead == 0 ? at : WEIR_NO_TIME;
+    for (uint64_t i = 0; i < steps && at != WEIR_NO_TIME; i++) {
+        (void)weir_rate_decide(rate, word, at, 1, &word);
+        at = weir_rate_retry_at(rate, word, at, 1);
+    }
+    weir_ns step = (weir_ns)(((u128)rate->ticks * rate->b + (rate->per_b - 1)) / rate->per_b);
+    u128 instant = (u128)at + (u128)(ahead - steps) * step;
+    return instant > WEIR_HORIZON ? WEIR_NO_TIME : (weir_ns)instant;
+}
+
+/* Who waits leaves before the bucket is full, so nothing is lost meanwhile: the tokens ahead move its full instant. */
+weir_ns bucket_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    const weir_rate *rate = &shape->rate;
+    unsigned inexact;
+    if (rate->burst == 1 || ahead == 0)
+        return ahead == 0 ? weir_rate_retry_at(rate, word, now, cost) : pace(shape, word, now, ahead);
+    uint64_t clock = weir_rate_clock(rate, now, &inexact);
+    u128 full_at = (u128)(word > clock ? word : clock + inexact) + (u128)ahead * rate->ticks;
+    return full_at >> 63 != 0 ? WEIR_NO_TIME : weir_rate_retry_at(rate, (uint64_t)full_at, now, cost);
+}

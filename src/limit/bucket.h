@@ -22,5 +22,7 @@ struct settled bucket_refund(const struct shape *shape, uint64_t word, weir_ns c
                              uint64_t amount);
 uint64_t bucket_convert(const struct shape *old, const struct shape *next, uint64_t word);
 uint64_t bucket_absent(const struct shape *shape);
+uint64_t bucket_dated(const struct shape *shape, uint64_t word, weir_ns now);
+weir_ns bucket_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost);
 
 #endif

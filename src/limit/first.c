@@ -148,3 +148,23 @@ bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
     weir_ns start = word >> window->count_bits << window->unit_bits;
     return start + (count == 0 ? 0 : window->period) + SHAPE_GRACE_NS <= now;
 }
+
+uint64_t first_dated(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    struct seen seen = first_read(&shape->first, word, now);
+    return first_word(&shape->first, seen.start, seen.count);
+}
+
+/* The first of those who wait opens the next window as this one ends; its start is rounded up, as any. */
+weir_ns first_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    struct seen seen = first_read(&shape->first, word, now);
+    uint64_t left = seen.count < shape->capacity ? shape->capacity - seen.count : 0;
+    if (ahead <= left && cost <= left - ahead)
+        return now;
+    weir_ns unit = UINT64_C(1) << shape->first.unit_bits;
+    weir_ns stride = (shape->first.period + unit - 1) & ~(unit - 1);
+    u128 end = (u128)seen.start + shape->first.period;
+    end += (u128)windows_ahead(shape, ahead > left ? ahead - left : 0, cost) * stride;
+    return end > WEIR_HORIZON ? WEIR_NO_TIME : (weir_ns)end;
+}

@@ -8,6 +8,8 @@
  */
 #include "limit/log.h"
 
+__extension__ typedef unsigned __int128 u128;
+
 static weir_ns stamp_at(const struct log_view *log, uint32_t place)
 {
     return log->stamps[(log->head + place) & log->mask];
@@ -113,6 +115,29 @@ bool log_starts_empty(const struct shape *shape, weir_ns now, uint64_t cost, str
     *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };
     *report = (struct report){ 0, (cost == 0 ? 1 : cost) > shape->capacity ? WEIR_NO_TIME : until, until };
     return true;
+}
+
+/*
+ * Unit after unit takes what leaves the period, oldest first: at first the stamps that are there, then those of the units
+ * before it. So each passes one period after the one that is as many before it as the log counts.
+ */
+weir_ns log_foresee(const struct shape *shape, const struct log_view *log, weir_ns now, uint64_t ahead,
+                    uint64_t cost)
+{
+    weir_ns newest = log->count > 0 ? stamp_at(log, log->count - 1) : 0, at = now > newest ? now : newest;
+    uint32_t gone = expired(log, shape->period, at);
+    uint64_t live = log->count - gone, capacity = capacity_in(shape, log);
+    if (cost > capacity || ahead > UINT64_MAX - cost)
+        return WEIR_NO_TIME;
+    uint64_t unit = ahead + cost - 1, room = live < capacity ? capacity - live : 0;
+    uint64_t rounds = unit / capacity, place = unit % capacity;
+    if (rounds == 0 && place < room)
+        return now;
+    u128 instant = at;
+    if (place >= room)
+        instant = (u128)stamp_at(log, gone + (uint32_t)(live + place - capacity)) + shape->period;
+    instant += (u128)rounds * shape->period;
+    return instant > WEIR_HORIZON ? WEIR_NO_TIME : (weir_ns)instant;
 }
 
 uint64_t log_record(const struct shape *shape, struct log_view *log, weir_ns now, uint64_t amount)

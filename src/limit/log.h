@@ -36,6 +36,10 @@ struct step log_decide(const struct shape *shape, struct log_view *log, weir_ns 
 bool log_starts_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
                       struct report *report);
 
+/* When `cost` pass behind `ahead` others, as shape_foresee(). The log may have no ring: a key that nobody remembers. */
+weir_ns log_foresee(const struct shape *shape, const struct log_view *log, weir_ns now, uint64_t ahead,
+                    uint64_t cost);
+
 /* Charge without asking, at max(now, newest stamp), as far as the count has room. How much was charged. */
 uint64_t log_record(const struct shape *shape, struct log_view *log, weir_ns now, uint64_t amount);
 

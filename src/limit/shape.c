@@ -277,3 +277,29 @@ uint64_t shape_lost(const struct shape *shape)
         return first_absent(shape);
     return fixed_absent(shape);
 }
+
+/* ---- Behind others --------------------------------------------------------------------------------------- */
+
+uint64_t shape_dated(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    if (is_bucket(shape))
+        return bucket_dated(shape, word, now);
+    if (shape->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_dated(shape, word, now);
+    if (is_first(shape))
+        return first_dated(shape, word, now);
+    return fixed_dated(shape, word, now);
+}
+
+weir_ns shape_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    if (now > WEIR_HORIZON || cost > shape->capacity || cost == 0)
+        return WEIR_NO_TIME;
+    if (is_bucket(shape))
+        return bucket_foresee(shape, word, now, ahead, cost);
+    if (shape->algorithm == WEIR_SLIDING_WINDOW)
+        return sliding_foresee(shape, word, now, ahead, cost);
+    if (is_first(shape))
+        return first_foresee(shape, word, now, ahead, cost);
+    return fixed_foresee(shape, word, now, ahead, cost);
+}

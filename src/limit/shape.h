@@ -121,6 +121,19 @@ bool shape_is_dead(const struct shape *shape, uint64_t word, weir_ns now);
    had at lost_at. Logs: 0. */
 uint64_t shape_lost(const struct shape *shape);
 
+/*
+ * The word that means the same from `now` on, and stops a stamp before `now` from finding more than there was: for a cell that
+ * is made before anything is charged to it. Not for logs.
+ */
+uint64_t shape_dated(const struct shape *shape, uint64_t word, weir_ns now);
+
+/*
+ * When `cost`, 1 to the capacity, would pass behind `ahead` others that pass one by one as early as they can. `now` or
+ * later; WEIR_NO_TIME: never, or beyond the horizon. Buckets: exact for costs of any size, but for less than a nanosecond for
+ * each cost of a whole burst; windows: exact for costs of one, else never later. Not for logs.
+ */
+weir_ns shape_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost);
+
 /* What an unconditional change did, in tokens. */
 struct settled {
     uint64_t word;

@@ -330,3 +330,78 @@ bool window_is_dead(const struct shape *shape, uint64_t word, weir_ns now)
     return now >= SHAPE_GRACE_NS
            && locate(&shape->window, now - SHAPE_GRACE_NS).index > index + (is_sliding ? 1 : 0);
 }
+
+/* ---- Behind others ---------------------------------------------------------------------------------------- */
+
+uint64_t fixed_dated(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    struct fixed seen = fixed_read(&shape->window, word, now);
+    return seen.index << shape->window.count_bits | seen.count;
+}
+
+/* A calendar is asked where later windows begin, and not moved on to them. */
+weir_ns fixed_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    const struct window *window = &shape->window;
+    struct fixed seen = fixed_read(window, word, now);
+    uint64_t left = seen.count < shape->capacity ? shape->capacity - seen.count : 0;
+    if (ahead <= left && cost <= left - ahead)
+        return now;
+    uint64_t later = windows_ahead(shape, ahead > left ? ahead - left : 0, cost);
+    if (window->calendar != NULL && later > low_bits(CALENDAR_INDEX_BITS) - seen.index)
+        return WEIR_NO_TIME;
+    u128 instant = window->calendar == NULL ? (u128)seen.end + (u128)later * window->period
+                   : later == 0             ? seen.end
+                                            : calendar_start(window->calendar, seen.index + 1 + later);
+    return instant > WEIR_HORIZON ? WEIR_NO_TIME : (weir_ns)instant;
+}
+
+uint64_t sliding_dated(const struct shape *shape, uint64_t word, weir_ns now)
+{
+    struct sliding seen = sliding_read(&shape->window, word, now);
+    return sliding_word(&shape->window, &seen);
+}
+
+/* What a window has counted when it ends, while there are always others that ask. */
+static uint64_t counted_at_end(const struct shape *shape, uint64_t previous, uint64_t current)
+{
+    weir_ns period = shape->window.period;
+    uint64_t fading = previous / period + (previous % period != 0); /* at its last instant */
+    uint64_t most = fading < shape->capacity ? shape->capacity - fading : 0;
+    return current > most ? current : most;
+}
+
+/*
+ * Window after window: each counts as many as fit beside the fading ones of the last. What they count repeats after a few,
+ * every second one the same, and then as many pairs as are ahead are passed over at once.
+ */
+weir_ns sliding_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    struct sliding seen = sliding_read(&shape->window, word, now);
+    weir_ns period = shape->window.period;
+    for (;;) {
+        u128 all = (u128)seen.current + ahead + cost;
+        uint64_t elapsed =
+            all > shape->capacity ? period : fades_at(period, shape->capacity - (uint64_t)all, seen.previous);
+        u128 instant = (u128)seen.index * period + elapsed;
+        instant = instant > shape->window.phase ? instant - shape->window.phase : 0;
+        if (instant > WEIR_HORIZON)
+            return WEIR_NO_TIME;
+        if (elapsed < period)
+            return instant > now ? (weir_ns)instant : now;
+
+        uint64_t end = counted_at_end(shape, seen.previous, seen.current);
+        uint64_t gone = end - seen.current < ahead ? end - seen.current : ahead;
+        ahead -= gone;
+        uint64_t pair = seen.previous + end, pairs = pair == 0 ? 0 : ahead / pair;
+        if (pairs > 1 && seen.current == 0 && counted_at_end(shape, end, 0) == seen.previous) {
+            if (pairs > WEIR_HORIZON)
+                return WEIR_NO_TIME;
+            seen.index += 2 * (pairs - 1);
+            ahead -= (pairs - 1) * pair;
+        }
+        seen.previous = seen.current + gone;
+        seen.current = 0;
+        seen.index++;
+    }
+}

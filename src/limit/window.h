@@ -49,4 +49,19 @@ struct settled first_refund(const struct shape *shape, uint64_t word, weir_ns ch
 uint64_t first_convert(const struct shape *old, const struct shape *next, uint64_t word);
 uint64_t first_absent(const struct shape *shape);
 
+/* Of windows that open empty: how many are full before a request of `cost`, behind `ahead` units, has room in one. */
+static inline uint64_t windows_ahead(const struct shape *shape, uint64_t ahead, uint64_t cost)
+{
+    uint64_t capacity = shape->capacity; /* at least the cost */
+    return ahead / capacity + (cost > capacity - ahead % capacity);
+}
+
+/* The word that means the same from `now` on, and says that it is so late. As shape_foresee(), cost 1 .. capacity. */
+uint64_t fixed_dated(const struct shape *shape, uint64_t word, weir_ns now);
+uint64_t sliding_dated(const struct shape *shape, uint64_t word, weir_ns now);
+uint64_t first_dated(const struct shape *shape, uint64_t word, weir_ns now);
+weir_ns fixed_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost);
+weir_ns sliding_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost);
+weir_ns first_foresee(const struct shape *shape, uint64_t word, weir_ns now, uint64_t ahead, uint64_t cost);
+
 #endif
