@@ -127,7 +127,9 @@ extern "C" {
     X(WAIT, -34, \
       "waiting needs a time of 1 ns to one day and a queue of 1 to 1,000,000, and refusals that are free") \
     X(PERMIT, -35, "the permit is not one of this limiter's, or is damaged") \
-    X(WAITER, -36, "the waiter has too few parts for this request, or waits already")
+    X(WAITER, -36, "the waiter has too few parts for this request, or waits already") \
+    X(PERMIT_MEMORY, -37, \
+      "the permits are used up: raise weir_options.permits (memory: { permits }), or choose when-full: closed")
 
 enum weir_error {
 #define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
@@ -321,7 +323,7 @@ struct weir_options {
     weir_ns
         lost_at; /* the stamp at which whatever was counted before was lost, usually weir_now(): for limits with
                             WEIR_LOST_EMPTY */
-    size_t permits; /* permits of all concurrency limits held at once; 0: 65,536 (48 bytes each) */
+    size_t permits; /* permits of all concurrency limits held at once; 0: 65,536 (64 bytes each) */
     uint64_t
         fence; /* the first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts */
     /* Called, from whichever thread and with no lock held, when something that is waited for may come before the instant that
@@ -347,7 +349,8 @@ WEIR_API void weir_free(struct weir *weir);
  * Add a limit. `*out` names it from now on. Refused at once when its numbers cannot be kept exactly: the code's
  * sentence says which and what to do. Must not run at the same time as any other call on this limiter.
  * Returns 0, or WEIR_ERR_NAME, _DUPLICATE, _LIMITS, _ALGORITHM, _PERIOD, _RATE, _BURST, _COUNT, _LOG_COUNT,
- * _LOG_MEMORY, _ALIGN, _CALENDAR, _ZONE, _OPTION (when_full is no policy), _MEMORY.
+ * _LOG_MEMORY, _ALIGN, _CALENDAR, _ZONE, _AT_MOST, _HOLD, _PERMIT_MEMORY, _WAIT, _OPTION (when_full is no policy; permits
+ * with refusals that are charged or retries that are free), _MEMORY.
  */
 WEIR_API WEIR_MUST_USE int weir_limit_add(struct weir *weir, const struct weir_limit *limit,
                                           weir_limit_id *out);
@@ -416,7 +419,7 @@ WEIR_API WEIR_MUST_USE int weir_change_override(struct weir_change *change, weir
  *   out    the set; may be NULL.
  *   kinds  NULL, or one per limit of the new set.
  *
- * Returns 0, or WEIR_ERR_LIMITS (too few free shape numbers beside the old set), WEIR_ERR_LOG_MEMORY, WEIR_ERR_MEMORY,
+ * Returns 0, or WEIR_ERR_LIMITS (too few free shape numbers beside the old set), WEIR_ERR_LOG_MEMORY, _PERMIT_MEMORY, _MEMORY,
  * WEIR_ERR_BUSY (another change was committed meanwhile and not quiesced); then the old set stays in force and the change
  * is freed.
  */
@@ -605,7 +608,8 @@ struct weir_permit {
 
 /*
  * weir_admit(), and each concurrency limit gives a permit of the ask's cost: all or nothing together with the rates.
- *   permit  written when 0 is returned; its len is 0 unless out->outcome is WEIR_ALLOW.
+ *   permit  written when 0 is returned; its len is 0 when there is nothing to release: the request was refused, or met no
+ *           concurrency limit that counted it.
  */
 WEIR_API WEIR_MUST_USE int weir_acquire(struct weir *weir, const struct weir_ask *asks, size_t count,
                                         weir_ns now, struct weir_decision *each, struct weir_decision *out,

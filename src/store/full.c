@@ -10,7 +10,8 @@
  * Words:    slot.word, by 8-byte exchange: it belongs to one shape for ever, so it needs no tag.
  *           slot.overflows.
  * Ordering: relaxed. The word is its whole state and publishes nothing.
- * Progress: lock-free; a lost exchange means that another charge was recorded. A log's overflow ring: as log.c.
+ * Progress: lock-free; a lost exchange means that another charge was recorded. A log's overflow ring: as log.c; the record
+ *           that overflowing keys of a concurrency limit share: as permit.c.
  * Reuse:    none.
  */
 #include "store/table.h"
@@ -50,9 +51,10 @@ static void answer_overflow(struct ask *ask, enum weir_reason reason)
 {
     struct slot *slot = slot_of(ask->store, ask->shape);
     *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
-    if (!is_log(ask->shape)) {
+    if (!has_record(ask->shape)) {
         decide_overflow(ask, slot);
-    } else if (!log_charge_ring(ask, slot->ring)) {
+    } else if (is_log(ask->shape) ? !log_charge_ring(ask, slot->ring)
+                                  : !permit_charge_shared(ask, slot->ring)) {
         answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_REASON_CONTENDED);
         return;
     }
@@ -109,7 +111,9 @@ uint64_t store_overflows(const struct store *store, const struct shape *shape)
 void store_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next)
 {
     uint64_t word = __atomic_load_n(&slot_of(store, old)->word, __ATOMIC_RELAXED);
-    if (is_log(next))
+    if (is_permits(next))
+        permit_succeed_shared(store, old, next);
+    else if (is_log(next))
         log_succeed_overflow(store, old, next);
     else
         __atomic_store_n(&slot_of(store, next)->word, shape_convert(old, next, word), __ATOMIC_RELAXED);

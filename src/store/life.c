@@ -71,7 +71,8 @@ int store_new(struct store **out, const struct store_options *options, const str
     unsigned group_bits = bits_for(options->keys);
     if (!machine_has_exchange(&has_wide_load))
         return WEIR_ERR_MACHINE;
-    if (group_bits == 0 || options->log_stamps > (size_t)UINT32_MAX << RING_UNIT_BITS)
+    if (group_bits == 0 || options->log_stamps > (size_t)UINT32_MAX << RING_UNIT_BITS
+        || options->permits >= POOL_NONE)
         return WEIR_ERR_OPTION;
     if (options->new_keys.count > 0
         && !weir_rate_init(&new_keys, options->new_keys.count, options->new_keys.period,
@@ -85,9 +86,13 @@ int store_new(struct store **out, const struct store_options *options, const str
                              .has_wide_load = has_wide_load,
                              .bounds_new_keys = options->new_keys.count > 0,
                              .new_keys_rate = new_keys,
+                             .fence = options->fence,
                              .allocator = allocator };
     if (arena_init(&store->arena, options->log_stamps, allocator) != 0)
         goto undo_store;
+    if (pool_init(&store->records, options->permits, has_wide_load, allocator) != 0
+        || pool_init(&store->permits, options->permits, has_wide_load, allocator) != 0)
+        goto undo_arena;
     store->slots = reserve(allocator, SLOTS_BYTES, 64);
     if (store->slots == NULL)
         goto undo_arena;
@@ -106,6 +111,8 @@ int store_new(struct store **out, const struct store_options *options, const str
 undo_slots:
     release(allocator, store->slots, SLOTS_BYTES);
 undo_arena:
+    pool_deinit(&store->records, allocator);
+    pool_deinit(&store->permits, allocator);
     arena_deinit(&store->arena, allocator);
 undo_store:
     release(allocator, store, sizeof *store);
@@ -126,6 +133,8 @@ void store_free(struct store *store)
     }
     release(allocator, store->groups, table_bytes(store));
     release(allocator, store->slots, SLOTS_BYTES);
+    pool_deinit(&store->records, allocator);
+    pool_deinit(&store->permits, allocator);
     arena_deinit(&store->arena, allocator);
     release(allocator, store, sizeof *store);
 }
@@ -144,6 +153,8 @@ static enum ring_result claim_patiently(struct store *store, const struct shape 
  */
 static int reserve_ring(struct store *store, const struct shape *shape, struct slot *slot)
 {
+    if (is_permits(shape))
+        return permit_reserve_shared(store, shape, slot);
     if (!is_log(shape))
         return 0;
     uint32_t units = UINT32_C(1) << log_order(shape);
@@ -182,6 +193,7 @@ int store_shape_add(struct store *store, const struct shape *shape)
     slot->over_at = WEIR_NO_TIME;
     slot->word = shape->absent;
     slot->ring = RING_NONE;
+    slot->is_handed_on = false;
     int code = reserve_ring(store, shape, slot);
     if (code != 0) {
         slot->spare = store->spare_slots;
@@ -233,6 +245,8 @@ void store_stats(struct store *store, weir_ns now, struct weir_stats *out)
     out->contended = read_counter(&store->contended);
     out->log_stamps = (uint64_t)store->arena.unit_count * RING_UNIT;
     out->log_stamps_free = (uint64_t)__atomic_load_n(&store->arena.free_units, __ATOMIC_RELAXED) * RING_UNIT;
+    out->permits = store->permits.count;
+    out->permits_free = pool_available(&store->permits);
     out->bytes = sizeof *store + SLOTS_BYTES + slots * sizeof(struct slot) + table_bytes(store)
-                 + arena_bytes(&store->arena);
+                 + arena_bytes(&store->arena) + pool_bytes(&store->records) + pool_bytes(&store->permits);
 }

@@ -16,7 +16,7 @@
  * Words:    cells, by exchange from the exact content that was judged. floor_ns, only ever raised.
  * Ordering: floor_ns is raised before the exchange that forgets (a full barrier) and read after the look that
  *           found nothing (acquire): whoever misses the cell sees the floor.
- * Progress: lock-free; a log's ring is tried once, never waited for.
+ * Progress: lock-free; a log's ring, or a record of permits, is tried once, never waited for.
  * Reuse:    P24: only EMPTY, abandoned TENT, and dead FINAL cells are taken, and live ones by evict-least.
  */
 #include "store/table.h"
@@ -61,6 +61,8 @@ bool place_is_dead(struct store *store, struct cell seen, weir_ns now)
     weir_ns at = judged_at(store, seen, now);
     if (shape->number == MEMORY_NUMBER)
         return memory_is_dead(seen.state, at);
+    if (is_permits(shape))
+        return permit_cell_is_dead(store, seen, at);
     return is_log(shape) ? log_cell_is_dead(store, shape, seen, at) : shape_is_dead(shape, seen.state, at);
 }
 
@@ -103,8 +105,8 @@ unsigned place_pick_victim(struct store *store, const struct look *look, weir_ns
         if (cell_is_empty(seen) || cell_is_tent(seen) || (seen.tag & CELL_QUEUED) != 0)
             continue;
         const struct shape *shape = shape_of_cell(store, seen);
-        if (shape->when_full != WEIR_FULL_EVICT_LEAST || (logs_only && !is_log(shape)))
-            continue;
+        if (shape->when_full != WEIR_FULL_EVICT_LEAST || (logs_only && !is_log(shape)) || is_permits(shape))
+            continue; /* permits that are held are somebody's */
         struct step step = { WEIR_DENY, seen.state, now };
         weir_ns reset_at =
             is_log(shape) ? log_reset_at(store, shape, seen) : shape_report(shape, &step, 0).reset_at;
@@ -150,9 +152,10 @@ bool place_take(struct store *store, struct cell *cell, struct cell seen, struct
 
     const struct shape *shape = shape_of_cell(store, seen);
     floor_raise(store, now);
-    bool taken = is_log(shape)
-                     ? log_retire(store, shape, cell, seen, next, judged_at(store, seen, now), true, LOG_TRY)
-                     : cell_exchange(cell, seen, next);
+    weir_ns at = judged_at(store, seen, now);
+    bool taken = is_permits(shape) ? permit_retire(store, cell, seen, next, at, true, LOG_TRY)
+                 : is_log(shape)   ? log_retire(store, shape, cell, seen, next, at, true, LOG_TRY)
+                                   : cell_exchange(cell, seen, next);
     if (taken)
         count_up(&store->reclaims);
     return taken;

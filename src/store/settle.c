@@ -14,6 +14,9 @@ bool store_charge(struct store *store, const struct shape *shape, uint64_t hash,
 {
     struct store_answer answer;
     struct ask ask = ask_of(store, shape, hash, now, amount, &answer);
+    *out = (struct settled){ 0 };
+    if (is_permits(shape))
+        return true; /* a permit has a holder; it is not used up */
     ask.verb = ASK_CHARGE;
     if (amount > 0 && now <= WEIR_HORIZON)
         ask_slowly(&ask);
@@ -42,7 +45,7 @@ bool store_refund(struct store *store, const struct shape *shape, uint64_t hash,
     enum kin kin;
     weir_ns at = now > shape->since ? now : shape->since;
     *out = (struct settled){ 0 };
-    if (amount == 0 || now > WEIR_HORIZON)
+    if (amount == 0 || now > WEIR_HORIZON || is_permits(shape))
         return true;
     while ((cell = find_kin(store, shape, hash, &seen, &kin)) != NULL) {
         if (kin == KIN_LATER)
@@ -72,9 +75,10 @@ bool store_reset(struct store *store, const struct shape *shape, uint64_t hash)
     for (unsigned attempts = 0; (cell = find_kin(store, shape, hash, &seen, &kin)) != NULL; attempts++) {
         if (kin == KIN_LATER)
             return false;
-        bool forgot = is_log(shape) ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
-                                    : cell_exchange(cell, seen, empty);
-        if (forgot || (is_log(shape) && attempts == PLACE_ATTEMPTS))
+        bool forgot = is_permits(shape) ? permit_retire(store, cell, seen, empty, 0, false, LOG_WAIT)
+                      : is_log(shape)   ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
+                                        : cell_exchange(cell, seen, empty);
+        if (forgot || (has_record(shape) && attempts == PLACE_ATTEMPTS))
             break;
     }
     return true;

@@ -41,9 +41,12 @@ struct store_answer {
 int store_new(struct store **out, const struct store_options *options, const struct weir_allocator *allocator);
 void store_free(struct store *store);
 
-/* Make a shape known under its number, which must be unused; the store borrows it until store_shape_remove() or
-   store_free(). A sliding log reserves the ring of its overflow cell, if need be from keys that are dead at shape->since. 0, or WEIR_ERR_LOG_MEMORY. While others decide: before
-   the set that has the shape can be seen. All shapes of a lineage in one set are of one generation. */
+/*
+ * Make a shape known under its number, which must be unused; the store borrows it until store_shape_remove() or store_free().
+ * A sliding log reserves the ring of its overflow cell, if need be from keys that are dead at shape->since, and a concurrency
+ * limit the permits of its. 0, or WEIR_ERR_LOG_MEMORY, _PERMIT_MEMORY. While others decide: before the set that has the shape
+ * can be seen. All shapes of a lineage in one set are of one generation.
+ */
 int store_shape_add(struct store *store, const struct shape *shape);
 
 /*
@@ -112,6 +115,10 @@ struct store_permit {
 /* Hold it until now + hold of the shape. WEIR_NO_TIME: it is lost. */
 weir_ns store_permit_renew(struct store *store, const struct shape *shape, const struct store_permit *permit,
                            weir_ns now);
+
+/* Whether it is held; writes nothing. */
+bool store_permit_is_held(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                          weir_ns now);
 
 /* Whether it was held until now. */
 bool store_permit_release(struct store *store, const struct shape *shape, const struct store_permit *permit,

@@ -8,8 +8,8 @@
  *
  * Words:    cells, by exchange from the exact content that was converted. slots, slot.over_at.
  * Ordering: as table.c. A slot is written before any cell can name it, and cleared when none does.
- * Progress: a lost exchange means that the new set's threads converted the cell or took it. A log's ring is waited for,
- *           with the processor given up: its holder is running.
+ * Progress: a lost exchange means that the new set's threads converted the cell or took it. A log's ring, or a record of
+ *           permits, is waited for, with the processor given up: its holder is running.
  * Reuse:    a shape and its number outlive the walk by as much as a call that read a cell before it may last.
  */
 #include <sched.h>
@@ -19,14 +19,14 @@
 /* Turn the cell, as it was seen, into one of the next shape. */
 static bool convert(struct store *store, const struct shape *next, struct cell *cell, struct cell seen)
 {
-    if (is_log(next)) {
-        if (log_convert(store, next, cell, seen))
+    uint64_t tag = (uint64_t)next->number << CELL_TAG_BITS | (seen.tag & ~CELL_SHAPE_MASK);
+    if (has_record(next)) {
+        if (is_log(next) ? log_convert(store, next, cell, seen) : permit_retag(store, cell, seen, tag))
             return true;
         (void)sched_yield();
         return false;
     }
     uint64_t word = shape_convert(shape_of_cell(store, seen), next, seen.state);
-    uint64_t tag = (uint64_t)next->number << CELL_TAG_BITS | (seen.tag & ~CELL_SHAPE_MASK);
     return cell_exchange(cell, seen, (struct cell){ tag, word });
 }
 
@@ -49,9 +49,10 @@ static bool forget(struct store *store, struct cell *cell, struct cell seen)
 {
     static const struct cell empty = { 0, 0 };
     const struct shape *shape = shape_of_cell(store, seen);
-    if (!is_log(shape))
+    if (!has_record(shape))
         return cell_exchange(cell, seen, empty);
-    if (log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT))
+    if (is_log(shape) ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
+                      : permit_retire(store, cell, seen, empty, 0, false, LOG_WAIT))
         return true;
     (void)sched_yield();
     return false;
@@ -104,7 +105,9 @@ void store_shape_remove(struct store *store, const struct shape *shape)
     __atomic_store_n(&store->slots[shape->number], NULL, __ATOMIC_RELEASE);
     __atomic_fetch_add(&store->overflows, __atomic_exchange_n(&slot->overflows, 0, __ATOMIC_RELAXED),
                        __ATOMIC_RELAXED);
-    if (slot->ring != RING_NONE) {
+    if (is_permits(shape)) {
+        permit_release_shared(store, shape, slot);
+    } else if (slot->ring != RING_NONE) {
         store->reserved_units -= UINT32_C(1) << log_order(shape);
         arena_give(&store->arena, slot->ring);
     }

@@ -60,9 +60,9 @@ static struct report report_of(const struct ask *ask, const struct step *step)
  */
 static enum turn charge(struct ask *ask, struct cell *cell, struct cell seen)
 {
-    if (is_log(ask->shape)) {
+    if (has_record(ask->shape)) {
         *ask->out = (struct store_answer){ .outcome = WEIR_REFUSED };
-        return log_charge(ask, cell, seen);
+        return is_log(ask->shape) ? log_charge(ask, cell, seen) : permit_charge(ask, cell, seen);
     }
     uint64_t word = seen.state;
     if (__builtin_expect(cell_shape_number(seen) != ask->shape->number, 0))
@@ -136,18 +136,23 @@ static bool is_old(struct ask *ask, const struct look *look)
    where refusals are charged. */
 static struct step begin(struct ask *ask, weir_ns now, struct report *report)
 {
-    if (is_log(ask->shape))
-        return log_begin(ask, now, report);
+    if (has_record(ask->shape))
+        return is_log(ask->shape) ? log_begin(ask, now, report) : permit_begin(ask, now, report);
     struct step step = ask_apply(ask, ask->shape->absent, now);
     *report = report_of(ask, &step);
     return step;
 }
 
-/* No ring is left, but dead logs may hold some, in whichever group; and evict-least takes one from its candidates. */
+/*
+ * No ring is left, but dead logs may hold some, in whichever group; and evict-least takes one from its candidates. Permits
+ * likewise, but of those that are held none is taken.
+ */
 static bool rescue_ring(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
     store_sweep(store, ask->now, RESCUE_GROUPS);
+    if (is_permits(ask->shape))
+        return true;
     if (ask->shape->when_full != WEIR_FULL_EVICT_LEAST || arena_may_hold(&store->arena, log_order(ask->shape)))
         return true;
     unsigned victim = place_pick_victim(store, look, ask->now, true);
@@ -155,14 +160,19 @@ static bool rescue_ring(struct ask *ask, const struct look *look)
            && place_evict(store, look_cell(look, victim), look->seen[victim], (struct cell){ 0, 0 });
 }
 
-/* A log's ring, before anything is placed for it. AGAIN: go on, there is one or none is needed. */
+static enum ring_result claim_record(struct ask *ask)
+{
+    return is_log(ask->shape) ? log_claim(ask->store, ask->shape, &ask->ring) : permit_claim(ask);
+}
+
+/* A log's ring, or a permit and its record, before anything is placed for it. AGAIN: go on, there is one or none is needed. */
 static enum turn claim_ring(struct ask *ask, const struct look *look)
 {
-    if (!is_log(ask->shape) || ask->ring != RING_NONE)
+    if (!has_record(ask->shape) || ask->ring != RING_NONE)
         return TURN_AGAIN;
-    enum ring_result result = log_claim(ask->store, ask->shape, &ask->ring);
+    enum ring_result result = claim_record(ask);
     if (result == RING_FULL && rescue_ring(ask, look))
-        result = log_claim(ask->store, ask->shape, &ask->ring);
+        result = claim_record(ask);
     if (result == RING_OK)
         return TURN_AGAIN;
     full_answer(ask, result == RING_FULL ? WEIR_REASON_FULL : WEIR_REASON_CONTENDED);
@@ -207,14 +217,18 @@ static enum turn promote(struct ask *ask, const struct look *look)
     weir_ns floor = floor_read(ask->store);
     struct report report;
     struct step step = begin(ask, ask->now > floor ? ask->now : floor, &report);
+    uint32_t permit = ask->permit;
     if (step.outcome == WEIR_ALLOW) {
         struct cell next = { ask->key.word, step.word };
         if (!cell_exchange(look_cell(look, mine), look->seen[mine], next))
             return TURN_AGAIN;
         ask->ring = RING_NONE; /* the cell's now */
+        ask->permit = POOL_NONE;
         count_up(&ask->store->placements);
     }
-    *ask->out = (struct store_answer){ .outcome = step.outcome, .at = step.at, .report = report };
+    *ask->out = (struct store_answer){
+        .outcome = step.outcome, .at = step.at, .report = report, .permit = permit, .fence = ask->fence
+    };
     return TURN_DONE;
 }
 
@@ -296,7 +310,9 @@ void ask_slowly(struct ask *ask)
     }
     full_answer(ask, WEIR_REASON_CONTENDED);
 release_ring:
-    if (ask->ring != RING_NONE)
+    if (is_permits(ask->shape))
+        permit_unclaim(ask);
+    else if (ask->ring != RING_NONE)
         arena_give(&ask->store->arena, ask->ring);
 }
 
@@ -307,6 +323,8 @@ static bool could_place(struct ask *ask, const struct look *look)
 {
     struct store *store = ask->store;
     if (is_log(ask->shape) && !arena_may_hold(&store->arena, log_order(ask->shape)))
+        return false;
+    if (is_permits(ask->shape) && !permit_may_claim(store))
         return false;
     if (look->tent != LOOK_NONE)
         return true;
@@ -366,7 +384,8 @@ static __attribute__((noinline)) bool take_otherwise(struct store *store, const 
 {
     struct ask ask = ask_of(store, shape, hash, now, cost, out);
     ask.stance = stance;
-    if (cost == 0 || cost > shape->capacity || now > WEIR_HORIZON)
+    bool only_looks = is_permits(shape) && (stance & STORE_ACQUIRE) == 0;
+    if (cost == 0 || cost > shape->capacity || now > WEIR_HORIZON || only_looks)
         answer_without_charge(&ask);
     else
         ask_slowly(&ask);
@@ -389,7 +408,7 @@ bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
     ask.verb = ASK_PEEK;
     if (now > WEIR_HORIZON)
         answer_without_charge(&ask);
-    else if (!is_log(shape) && find(store, &ask.key, &seen) != NULL)
+    else if (!has_record(shape) && find(store, &ask.key, &seen) != NULL)
         (void)charge(&ask, NULL, seen);
     else
         look_only(&ask);
@@ -399,12 +418,12 @@ bool store_peek(struct store *store, const struct shape *shape, uint64_t hash, w
 bool store_decide(struct store *store, const struct shape *shape, uint64_t hash, weir_ns now, uint64_t cost,
                   unsigned stance, struct store_answer *out)
 {
-    if ((stance & (STORE_LOOK | STORE_TURN)) == 0)
-        return store_take(store, shape, hash, now, cost, out);
-    if ((stance & STORE_TURN) == 0)
-        return store_peek(store, shape, hash, now, cost, out);
+    if ((stance & (STORE_LOOK | STORE_TURN)) == 0 && hot_take(store, shape, hash, now, cost, out))
+        return true;
     if ((stance & STORE_LOOK) == 0)
         return take_otherwise(store, shape, hash, now, cost, stance, out);
+    if ((stance & STORE_TURN) == 0)
+        return store_peek(store, shape, hash, now, cost, out);
     struct ask ask = ask_of(store, shape, hash, now, cost, out);
     ask.stance = stance;
     answer_without_charge(&ask);
@@ -437,6 +456,10 @@ void store_undo(struct store *store, const struct shape *shape, uint64_t hash, c
     struct cell seen, *cell;
     if (taken->outcome != WEIR_ALLOW || cost == 0 || now > WEIR_HORIZON)
         return;
+    if (is_permits(shape)) {
+        permit_undo(store, hash, taken);
+        return;
+    }
     if (taken->policy == WEIR_POLICY_OVERFLOW) {
         full_undo(store, shape, taken, now, cost);
         return;

@@ -10,6 +10,8 @@
  *     full.c    answers when there is no cell
  *     log.c     sliding logs: a cell that points to a ring of stamps
  *     arena.c   where rings come from
+ *     permit.c  permits: a cell that points to a record of who holds how much until when
+ *     pool.c    where records and permits come from
  *     life.c    making, freeing, counting
  */
 #ifndef WEIR_STORE_TABLE_H
@@ -17,6 +19,7 @@
 
 #include "store/arena.h"
 #include "store/cell.h"
+#include "store/pool.h"
 #include "store/store.h"
 
 /* Loops of placing, helping and being disturbed before a new key is answered by its limit's when-full. */
@@ -25,7 +28,7 @@
 /* An insertion that is older than this was abandoned: another key may take its cell. */
 #define TENT_OLD_MS 10
 
-/* Cells examined to free dead logs when a new log finds no ring; in groups. */
+/* Cells examined to free dead records when a new one finds no ring, or none for its permits; in groups. */
 #define RESCUE_GROUPS 64
 
 /* Switches for the mutants that test/threads must catch. Production has all three. */
@@ -48,7 +51,8 @@ struct slot {
     weir_ns over_at;    /* when its successor came into force, else WEIR_NO_TIME; see place_is_dead() */
     uint64_t word;      /* of the overflow cell */
     uint64_t overflows; /* decisions on it */
-    uint32_t ring;      /* sliding logs: the overflow cell's, or RING_NONE */
+    uint32_t ring;      /* the overflow cell's ring, or its record of permits; or RING_NONE */
+    bool is_handed_on;  /* that record is its successor's */
     struct slot *spare; /* the next one that is in no use */
 };
 
@@ -60,6 +64,7 @@ struct store {
     bool has_wide_load;
     bool bounds_new_keys;
     struct arena arena;
+    struct pool records, permits; /* permit.c */
     weir_rate new_keys_rate;
     const struct weir_allocator *allocator;
 
@@ -67,10 +72,12 @@ struct store {
     _Alignas(64) weir_ns floor_ns; /* no key that was found absent is decided before this stamp */
     weir_bucket new_keys;
     uint64_t nonce;
+    uint64_t fence;    /* of the newest permit */
     uint64_t sweep_at; /* next group of the sweep */
     uint64_t placements, reclaims, evictions, contended;
-    uint64_t overflows;       /* of shapes that are gone */
-    uint32_t reserved_units;  /* of the arena, for overflow cells; only where shapes are added and removed */
+    uint64_t overflows;      /* of shapes that are gone */
+    uint32_t reserved_units; /* of the arena, for overflow cells; only where shapes are added and removed */
+    uint64_t reserved_permits;
     struct slot *spare_slots; /* of shapes that are gone: store_stats() may be reading one, so they are kept */
 
     /* What a memory's cell names in place of a limit's shape: of no lineage, never evicted. */
@@ -111,6 +118,17 @@ static inline bool is_log(const struct shape *shape)
     return shape->algorithm == WEIR_SLIDING_LOG;
 }
 
+static inline bool is_permits(const struct shape *shape)
+{
+    return shape->algorithm == WEIR_CONCURRENCY;
+}
+
+/* Whether the shape's cells point to records that have a lock. */
+static inline bool has_record(const struct shape *shape)
+{
+    return is_log(shape) || is_permits(shape);
+}
+
 static inline bool is_bucket(const struct shape *shape)
 {
     return shape->algorithm == WEIR_TOKEN_BUCKET || shape->algorithm == WEIR_LEAKY_BUCKET;
@@ -139,10 +157,12 @@ struct ask {
     weir_ns now; /* not before the shape came into force */
     uint64_t cost;
     enum verb verb;
-    unsigned stance; /* enum store_stance: only whether it is its turn */
+    unsigned stance; /* enum store_stance: whether it is its turn, and whether permits are taken */
     bool may_place;  /* the bound on new keys let this one in */
     bool is_old;     /* the key is counted under a later generation */
-    uint32_t ring;   /* taken from the arena for this key, not yet published; or RING_NONE */
+    uint32_t ring;   /* a ring or record taken for this key, not yet published; or RING_NONE */
+    uint32_t permit; /* the same for a permit */
+    uint64_t fence;  /* which that permit gets with the exchange that publishes it */
     struct store_answer *out;
     struct settled settled; /* of a charge; cost is dropped until it is charged */
     /* Of a hold: */
@@ -165,6 +185,7 @@ static inline struct ask ask_of(struct store *store, const struct shape *shape, 
                          .now = now > shape->since ? now : shape->since,
                          .cost = cost,
                          .ring = RING_NONE,
+                         .permit = POOL_NONE,
                          .out = out,
                          .settled = { .dropped = cost } };
 }
@@ -277,6 +298,41 @@ void log_give_back_ring(struct store *store, uint32_t ring, const struct store_a
 
 /* Copy what the old shape's overflow ring holds into the new one's, newest first as far as there is room. */
 void log_succeed_overflow(struct store *store, const struct shape *old, const struct shape *next);
+
+/* ---- permit.c: records of permits ------------------------------------------------------------------------------ */
+
+/* The three of log.c's, for permits. A record's lock is waited for as a ring's. */
+enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen);
+bool permit_charge_shared(struct ask *ask, uint32_t record);
+struct step permit_begin(struct ask *ask, weir_ns now, struct report *report);
+
+/* Take a record and a permit for a key that has none into ask->ring and ask->permit. */
+enum ring_result permit_claim(struct ask *ask);
+bool permit_may_claim(const struct store *store);
+
+/* Give back what was taken and not published. */
+void permit_unclaim(struct ask *ask);
+
+/*
+ * Under the record's lock, put another tag word over the cell, in a new generation of the record: so that whoever read the
+ * old content and waits for the lock finds it gone. False: it is gone, or the lock was held all the time.
+ */
+bool permit_retag(struct store *store, struct cell *cell, struct cell seen, uint64_t tag);
+
+/* Whether nothing is held and nobody could be told otherwise by an older stamp. */
+bool permit_cell_is_dead(struct store *store, struct cell seen, weir_ns now);
+
+/* As log_retire(): what the record holds goes back with it. */
+bool permit_retire(struct store *store, struct cell *cell, struct cell seen, struct cell next, weir_ns now,
+                   bool only_dead, enum log_wait wait);
+
+/* Take back a permit that store_decide() gave. */
+void permit_undo(struct store *store, uint64_t hash, const struct store_answer *taken);
+
+/* The record of a shape's overflowing keys, with as many permits reserved as they can hold. 0 or WEIR_ERR_PERMIT_MEMORY. */
+int permit_reserve_shared(struct store *store, const struct shape *shape, struct slot *slot);
+void permit_succeed_shared(struct store *store, const struct shape *old, const struct shape *next);
+void permit_release_shared(struct store *store, const struct shape *shape, struct slot *slot);
 
 /* ---- limits of a shape number --------------------------------------------------------------------------------- */
 

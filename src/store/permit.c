@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * permit.c - permits: a cell whose word says which record knows who holds how much until when.
+ *
+ * A permit is an entry {fence, cost, expiry} of its key's record, in a list ordered by expiry: the oldest are dropped in
+ * front, and with one `hold` for all a new one goes to the end. Dropping what has expired, seeing whether there is room,
+ * adding the entry and raising the fence are one step under the record's lock, so a cost of several is given whole or not at
+ * all, and of two requests that each want all of it one gets it (P28: at every instant at most `at_most` are unexpired).
+ *
+ * Whoever holds a permit names its entry by place and fence. A fence is given once in the life of the store, so an entry that
+ * has the fence is the permit's, whatever became of the key's cell, its shape or its record meanwhile.
+ *
+ * Time: an acquire or a renewal is done at max(now, record.latest) and leaves that stamp there, so nobody with an older one
+ * sees a permit as held that was dropped already, nor holds one beside it. A look and a refusal leave everything as it is.
+ *
+ * Keys without a cell of their own share one record of `at_most`, whose entries are reserved with the shape; it goes on to the
+ * shape's successor, because its holders do.
+ *
+ * Words:    record.lock; all else of a record and of its entries is the lock holder's. entry.fence and entry.record are read
+ *           by whoever holds a permit, to find the lock. store.fence. The cell's word [gen:31][record:32].
+ * Ordering: lock acquires, unlock releases. A new record is written before the exchange that publishes its cell (a full
+ *           barrier), and read after an acquire of that cell; entry.record is released by the store of its fence.
+ * Progress: to decide, a lock is waited for LOCK_SPINS turns, then the answer is the limit's when-full, CONTENDED. To give
+ *           back it is waited for until it is had, the processor given up meanwhile: what is not given back is lost to all.
+ * Reuse:    as log.c: the generation is raised under the lock by whoever took the cell away. An entry's fence is 0 before it
+ *           goes back to the pool.
+ */
+#include <sched.h>
+
+#include "store/table.h"
+
+#define RECORD_GEN_MASK ((UINT32_C(1) << 31) - 1)
+
+struct entry {
+    uint32_t next; /* the pool's while it is free */
+    uint32_t previous, record;
+    uint16_t cost;
+    uint64_t fence; /* 0: free */
+    weir_ns expires_at;
+};
+
+struct record {
+    uint32_t first, last; /* entries, the one that expires first in front */
+    uint32_t gen;         /* of its life, 31 bits */
+    uint16_t lock;
+    uint16_t held; /* cost of all entries; at_most bounds it to 16 bits */
+    union {
+        uint64_t hash; /* of its key */
+        struct {       /* shared by overflowing keys: max(reserved, entries) are not available to others */
+            uint32_t reserved, entries;
+        };
+    };
+    uint64_t latest : 62;
+    uint64_t is_shared : 1;
+    uint64_t has_dropped : 1; /* an entry that had expired: `latest` must not be forgotten at once */
+};
+
+_Static_assert(sizeof(struct entry) == POOL_ITEM_BYTES && sizeof(struct record) == POOL_ITEM_BYTES,
+               "64 bytes a permit, as weir_options.permits says");
+_Static_assert(POOL_NONE == RING_NONE, "one number means none in slot.ring and ask.ring");
+
+static struct record *record_of(const struct store *store, uint32_t record)
+{
+    return pool_item(&store->records, record);
+}
+
+static struct entry *entry_of(const struct store *store, uint32_t entry)
+{
+    return pool_item(&store->permits, entry);
+}
+
+/* Links are written atomically: see pool.h. */
+static void set_link(uint32_t *link, uint32_t entry)
+{
+    __atomic_store_n(link, entry, __ATOMIC_RELAXED);
+}
+
+/* Wait until the record is ours: its holder is running. */
+static void lock_patiently(struct record *record)
+{
+    while (!word_lock(&record->lock, LOCK_SPINS))
+        (void)sched_yield();
+}
+
+/* As in log.c: nothing else is read before the generation matches. */
+static bool is_of_cell(const struct record *record, struct cell seen)
+{
+    return record->gen == (uint32_t)(seen.state >> 32)
+           && (record->hash & CELL_TAG_MASK) == (seen.tag & CELL_TAG_MASK);
+}
+
+static uint64_t state_of(const struct store *store, uint32_t record)
+{
+    return (uint64_t)record_of(store, record)->gen << 32 | record;
+}
+
+/* ---- The list of entries, under the record's lock ------------------------------------------------------------- */
+
+static void begin_record(struct record *record, bool is_shared)
+{
+    set_link(&record->first, POOL_NONE);
+    record->last = POOL_NONE;
+    record->held = 0;
+    record->hash = 0;
+    record->latest = 0;
+    record->is_shared = is_shared;
+    record->has_dropped = false;
+}
+
+/* Behind all that expire no later: the end, unless stamps came late or `hold` was shortened. */
+static void link_entry(const struct store *store, struct record *record, uint32_t number)
+{
+    struct entry *entry = entry_of(store, number);
+    uint32_t before = record->last, after = POOL_NONE;
+    while (before != POOL_NONE && entry_of(store, before)->expires_at > entry->expires_at) {
+        after = before;
+        before = entry_of(store, before)->previous;
+    }
+    entry->previous = before;
+    set_link(&entry->next, after);
+    set_link(before == POOL_NONE ? &record->first : &entry_of(store, before)->next, number);
+    *(after == POOL_NONE ? &record->last : &entry_of(store, after)->previous) = number;
+}
+
+static void unlink_entry(const struct store *store, struct record *record, uint32_t number)
+{
+    const struct entry *entry = entry_of(store, number);
+    uint32_t before = entry->previous, after = entry->next;
+    set_link(before == POOL_NONE ? &record->first : &entry_of(store, before)->next, after);
+    *(after == POOL_NONE ? &record->last : &entry_of(store, after)->previous) = before;
+}
+
+/* Give an entry back to the pool, and to others unless the record's reservation needs it. */
+static void drop_entry(struct store *store, struct record *record, uint32_t number)
+{
+    struct entry *entry = entry_of(store, number);
+    bool was_reserved = record->is_shared && record->entries <= record->reserved;
+    unlink_entry(store, record, number);
+    record->held -= entry->cost;
+    if (record->is_shared)
+        record->entries--;
+    __atomic_store_n(&entry->fence, 0, __ATOMIC_RELAXED);
+    pool_give(&store->permits, number);
+    if (!was_reserved)
+        pool_unreserve(&store->permits, 1);
+}
+
+static void drop_expired(struct store *store, struct record *record, weir_ns at)
+{
+    while (record->first != POOL_NONE && entry_of(store, record->first)->expires_at <= at) {
+        drop_entry(store, record, record->first);
+        record->has_dropped = true;
+    }
+}
+
+/* A new permit, from an entry that nobody else has. Its fence. */
+static uint64_t add_entry(struct store *store, uint32_t record_number, uint32_t number, uint64_t cost,
+                          weir_ns expires_at)
+{
+    struct record *record = record_of(store, record_number);
+    struct entry *entry = entry_of(store, number);
+    CELL_STEP();
+    uint64_t fence = __atomic_add_fetch(&store->fence, 1, __ATOMIC_RELAXED);
+    entry->cost = (uint16_t)cost;
+    entry->expires_at = expires_at;
+    link_entry(store, record, number);
+    record->held += entry->cost;
+    if (record->is_shared)
+        record->entries++;
+    __atomic_store_n(&entry->record, record_number, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->fence, fence, __ATOMIC_RELEASE);
+    return fence;
+}
+
+/* ---- Answers ---------------------------------------------------------------------------------------------------- */
+
+/* What is held at an instant, expired entries left aside. Steps over those, which the next acquire drops. */
+struct view {
+    weir_ns at, last_at;
+    uint32_t first;
+    uint64_t held;
+};
+
+static struct view view_at(const struct store *store, const struct record *record, weir_ns now)
+{
+    weir_ns latest = record->latest;
+    struct view view = { now > latest ? now : latest, 0, record->first, record->held };
+    while (view.first != POOL_NONE && entry_of(store, view.first)->expires_at <= view.at) {
+        view.held -= entry_of(store, view.first)->cost;
+        view.first = entry_of(store, view.first)->next;
+    }
+    if (view.first != POOL_NONE)
+        view.last_at = entry_of(store, record->last)->expires_at;
+    return view;
+}
+
+/* A look at an empty record. */
+static struct view view_of_none(weir_ns now)
+{
+    return (struct view){ now, 0, POOL_NONE, 0 };
+}
+
+static weir_ns within_horizon(weir_ns instant)
+{
+    return instant > WEIR_HORIZON ? WEIR_NO_TIME : instant;
+}
+
+/* When enough will have expired for `cost`: reads one entry for each permit that has to go. */
+static weir_ns retry_at(const struct store *store, const struct shape *shape, const struct view *view,
+                        uint64_t cost)
+{
+    uint64_t held = view->held;
+    weir_ns at = view->at;
+    if (cost > shape->capacity)
+        return WEIR_NO_TIME;
+    for (uint32_t i = view->first; held > shape->capacity - cost; i = entry_of(store, i)->next) {
+        held -= entry_of(store, i)->cost;
+        at = entry_of(store, i)->expires_at;
+    }
+    return within_horizon(at);
+}
+
+static enum weir_outcome answer_view(const struct store *store, const struct shape *shape,
+                                     const struct view *view, uint64_t cost, struct report *report)
+{
+    enum weir_outcome outcome = cost > shape->capacity                            ? WEIR_NEVER
+                                : cost > 0 && view->held > shape->capacity - cost ? WEIR_DENY
+                                                                                  : WEIR_ALLOW;
+    report->remaining = view->held < shape->capacity ? shape->capacity - view->held : 0;
+    report->retry_at =
+        outcome == WEIR_ALLOW && cost > 0 ? view->at : retry_at(store, shape, view, cost == 0 ? 1 : cost);
+    report->reset_at = view->held > 0 ? within_horizon(view->last_at) : view->at;
+    return outcome;
+}
+
+/* Permits that were given before state was lost may be in use until the last of them would have expired. */
+static bool begins_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
+                    struct report *report)
+{
+    weir_ns until = shape->lost_at + shape->hold;
+    if (!shape->starts_empty || now >= until)
+        return false;
+    *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };
+    *report = (struct report){ 0, cost > shape->capacity ? WEIR_NO_TIME : within_horizon(until),
+                               within_horizon(until) };
+    return true;
+}
+
+/* ---- Deciding ------------------------------------------------------------------------------------------------------ */
+
+/* Under the record's lock, after a view that has room: give the permit and tell the numbers after it. */
+static void grant(struct ask *ask, uint32_t record_number, const struct view *view)
+{
+    struct store *store = ask->store;
+    struct record *record = record_of(store, record_number);
+    drop_expired(store, record, view->at);
+    record->latest = view->at;
+    ask->out->permit = ask->permit;
+    ask->out->fence = add_entry(store, record_number, ask->permit, ask->cost, view->at + ask->shape->hold);
+    ask->permit = POOL_NONE; /* the record's now */
+    ask->out->report.remaining = ask->shape->capacity - record->held;
+    ask->out->report.reset_at = within_horizon(entry_of(store, record->last)->expires_at);
+}
+
+/* Under the record's lock: answer what is asked. True: it may be taken. */
+static bool look_at_record(struct ask *ask, uint32_t record, struct view *view)
+{
+    *view = view_at(ask->store, record_of(ask->store, record), ask->now);
+    ask->out->outcome = answer_view(ask->store, ask->shape, view, ask->cost, &ask->out->report);
+    ask->out->at = view->at;
+    return ask->verb == ASK_TAKE && ask->out->outcome == WEIR_ALLOW;
+}
+
+static bool claim_permit(struct ask *ask)
+{
+    struct store *store = ask->store;
+    if (ask->permit == POOL_NONE && pool_reserve(&store->permits, 1))
+        ask->permit = pool_take(&store->permits);
+    return ask->permit != POOL_NONE;
+}
+
+/* Under the record's lock: a permit out of the pool, which the record's own expired ones go back to. */
+static bool claim_for(struct ask *ask, struct record *record, const struct view *view)
+{
+    if (claim_permit(ask))
+        return true;
+    if (view->first == record->first)
+        return false;
+    drop_expired(ask->store, record, view->at);
+    record->latest = view->at;
+    return claim_permit(ask);
+}
+
+/* The pool is empty, but records that are done may hold some, in whichever group. AGAIN: there is one now. */
+static enum turn rescue_permit(struct ask *ask)
+{
+    store_sweep(ask->store, ask->now, RESCUE_GROUPS);
+    if (claim_permit(ask))
+        return TURN_AGAIN;
+    full_answer(ask, WEIR_REASON_FULL);
+    return TURN_DONE;
+}
+
+/* Under the record's lock. */
+static bool put_tag(struct record *record, struct cell *cell, struct cell seen, uint64_t tag)
+{
+    uint32_t gen = (record->gen + 1) & RECORD_GEN_MASK;
+    if (!cell_exchange(cell, seen, (struct cell){ tag, (uint64_t)gen << 32 | (uint32_t)seen.state }))
+        return false;
+    record->gen = gen;
+    return true;
+}
+
+enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen)
+{
+    uint32_t number = (uint32_t)seen.state;
+    struct record *record = record_of(ask->store, number);
+    if (!word_lock(&record->lock, LOCK_SPINS)) {
+        full_answer(ask, WEIR_REASON_CONTENDED);
+        return TURN_DONE;
+    }
+    struct view view;
+    bool owns = is_of_cell(record, seen);
+    bool takes = owns && look_at_record(ask, number, &view);
+    bool is_claimed = takes && claim_for(ask, record, &view);
+    if (is_claimed && cell_shape_number(seen) != ask->shape->number)
+        owns = put_tag(record, cell, seen, ask->key.word | (seen.tag & CELL_QUEUED));
+    if (is_claimed && owns)
+        grant(ask, number, &view);
+    word_unlock(&record->lock);
+    if (takes && !is_claimed)
+        return rescue_permit(ask);
+    return owns ? TURN_DONE : TURN_AGAIN;
+}
+
+bool permit_charge_shared(struct ask *ask, uint32_t number)
+{
+    struct record *record = record_of(ask->store, number);
+    struct step step;
+    if (begins_empty(ask->shape, ask->now, ask->cost, &step, &ask->out->report)) {
+        ask->out->outcome = step.outcome;
+        ask->out->at = step.at;
+        return true;
+    }
+    if (!word_lock(&record->lock, LOCK_SPINS))
+        return false;
+    struct view view;
+    bool takes = look_at_record(ask, number, &view);
+    /* What an attempt at a record of its own had claimed goes back: this entry is one of those reserved. */
+    uint32_t claimed = ask->permit;
+    if (takes) {
+        ask->permit = pool_take(&ask->store->permits);
+        grant(ask, number, &view);
+        ask->permit = claimed;
+    }
+    word_unlock(&record->lock);
+    return true;
+}
+
+/* Nobody else knows the record yet: it needs no lock. A second try for the same key starts it over. */
+struct step permit_begin(struct ask *ask, weir_ns now, struct report *report)
+{
+    struct store *store = ask->store;
+    struct step step;
+    if (begins_empty(ask->shape, now, ask->cost, &step, report))
+        return step;
+    struct view view = view_of_none(now);
+    enum weir_outcome outcome = answer_view(store, ask->shape, &view, ask->cost, report);
+    if (ask->verb != ASK_TAKE || outcome != WEIR_ALLOW)
+        return (struct step){ outcome, 0, now };
+    struct record *record = record_of(store, ask->ring);
+    begin_record(record, false);
+    record->hash = ask->key.hash;
+    record->latest = now;
+    ask->fence = add_entry(store, ask->ring, ask->permit, ask->cost, now + ask->shape->hold);
+    report->remaining -= ask->cost;
+    report->reset_at = within_horizon(now + ask->shape->hold);
+    return (struct step){ WEIR_ALLOW, state_of(store, ask->ring), now };
+}
+
+/* ---- Records of keys ------------------------------------------------------------------------------------------------- */
+
+bool permit_may_claim(const struct store *store)
+{
+    return pool_available(&store->records) > 0 && pool_available(&store->permits) > 0;
+}
+
+enum ring_result permit_claim(struct ask *ask)
+{
+    struct store *store = ask->store;
+    if (!claim_permit(ask) || !pool_reserve(&store->records, 1))
+        return RING_FULL;
+    ask->ring = pool_take(&store->records);
+    return RING_OK;
+}
+
+void permit_unclaim(struct ask *ask)
+{
+    struct store *store = ask->store;
+    if (ask->permit != POOL_NONE) {
+        __atomic_store_n(&entry_of(store, ask->permit)->fence, 0, __ATOMIC_RELAXED);
+        pool_give(&store->permits, ask->permit);
+        pool_unreserve(&store->permits, 1);
+    }
+    if (ask->ring != RING_NONE) {
+        pool_give(&store->records, ask->ring);
+        pool_unreserve(&store->records, 1);
+    }
+}
+
+bool permit_retag(struct store *store, struct cell *cell, struct cell seen, uint64_t tag)
+{
+    struct record *record = record_of(store, (uint32_t)seen.state);
+    if (!word_lock(&record->lock, LOCK_SPINS))
+        return false;
+    bool done = is_of_cell(record, seen) && put_tag(record, cell, seen, tag);
+    word_unlock(&record->lock);
+    return done;
+}
+
+/*
+ * Under the lock. What expired is kept for the grace, as in place.c: a stamp older than that must not hold beside it. What was
+ * released leaves nothing to remember.
+ */
+static bool is_forgettable(const struct store *store, const struct record *record, weir_ns now)
+{
+    if (record->last != POOL_NONE && entry_of(store, record->last)->expires_at + SHAPE_GRACE_NS > now)
+        return false;
+    return !record->has_dropped || record->latest + SHAPE_GRACE_NS <= now;
+}
+
+bool permit_cell_is_dead(struct store *store, struct cell seen, weir_ns now)
+{
+    struct record *record = record_of(store, (uint32_t)seen.state);
+    if (!word_lock(&record->lock, 1))
+        return false; /* in use, so not dead */
+    bool is_dead = is_of_cell(record, seen) && is_forgettable(store, record, now);
+    word_unlock(&record->lock);
+    return is_dead;
+}
+
+bool permit_retire(struct store *store, struct cell *cell, struct cell seen, struct cell next, weir_ns now,
+                   bool only_dead, enum log_wait wait)
+{
+    uint32_t number = (uint32_t)seen.state;
+    struct record *record = record_of(store, number);
+    if (!word_lock(&record->lock, wait))
+        return false;
+    bool retires = is_of_cell(record, seen) && (!only_dead || is_forgettable(store, record, now));
+    retires = retires && cell_exchange(cell, seen, next);
+    if (retires) {
+        record->gen = (record->gen + 1) & RECORD_GEN_MASK;
+        while (record->first != POOL_NONE)
+            drop_entry(store, record, record->first);
+    }
+    word_unlock(&record->lock);
+    if (retires) {
+        pool_give(&store->records, number);
+        pool_unreserve(&store->records, 1);
+    }
+    return retires;
+}
+
+/* ---- Records of overflowing keys ------------------------------------------------------------------------------------- */
+
+static bool reserve_shared(struct store *store, const struct shape *shape)
+{
+    if (!pool_reserve(&store->records, 1))
+        return false;
+    if (pool_reserve(&store->permits, (uint32_t)shape->capacity))
+        return true;
+    pool_unreserve(&store->records, 1);
+    return false;
+}
+
+int permit_reserve_shared(struct store *store, const struct shape *shape, struct slot *slot)
+{
+    if (shape->when_full != WEIR_FULL_OVERFLOW)
+        return store->reserved_permits < store->permits.count ? 0 : WEIR_ERR_PERMIT_MEMORY;
+    if (!reserve_shared(store, shape)) {
+        store_sweep(store, shape->since, SIZE_MAX);
+        if (!reserve_shared(store, shape))
+            return WEIR_ERR_PERMIT_MEMORY;
+    }
+    slot->ring = pool_take(&store->records);
+    struct record *record = record_of(store, slot->ring);
+    begin_record(record, true);
+    record->entries = 0;
+    record->reserved = (uint32_t)shape->capacity;
+    store->reserved_permits += shape->capacity;
+    return 0;
+}
+
+/* The successor's own record is not needed then, but what was reserved for it is. */
+void permit_succeed_shared(struct store *store, const struct shape *old, const struct shape *next)
+{
+    struct slot *from = slot_of(store, old), *to = slot_of(store, next);
+    if (from->ring == RING_NONE || to->ring == RING_NONE)
+        return;
+    struct record *record = record_of(store, from->ring);
+    lock_patiently(record);
+    record->reserved += (uint32_t)next->capacity;
+    word_unlock(&record->lock);
+    pool_give(&store->records, to->ring);
+    pool_unreserve(&store->records, 1);
+    to->ring = from->ring;
+    from->is_handed_on = true;
+}
+
+void permit_release_shared(struct store *store, const struct shape *shape, struct slot *slot)
+{
+    if (slot->ring == RING_NONE)
+        return;
+    struct record *record = record_of(store, slot->ring);
+    lock_patiently(record);
+    while (!slot->is_handed_on && record->first != POOL_NONE)
+        drop_entry(store, record, record->first);
+    uint32_t before = record->reserved > record->entries ? record->reserved : record->entries;
+    record->reserved -= (uint32_t)shape->capacity;
+    uint32_t after = record->reserved > record->entries ? record->reserved : record->entries;
+    word_unlock(&record->lock);
+    pool_unreserve(&store->permits, before - after);
+    store->reserved_permits -= shape->capacity;
+    if (slot->is_handed_on)
+        return;
+    pool_give(&store->records, slot->ring);
+    pool_unreserve(&store->records, 1);
+}
+
+/* ---- Those who hold -------------------------------------------------------------------------------------------------- */
+
+/*
+ * The record of a permit that is there, locked; NULL: it is gone. A fence is given once, so an entry that still has it under
+ * the lock of the record that it names is this permit.
+ */
+static struct record *lock_holder(struct store *store, const struct store_permit *permit)
+{
+    if (permit->fence == 0 || permit->place >= store->permits.count)
+        return NULL;
+    const struct entry *entry = entry_of(store, permit->place);
+    for (;;) {
+        CELL_STEP();
+        if (__atomic_load_n(&entry->fence, __ATOMIC_ACQUIRE) != permit->fence)
+            return NULL;
+        uint32_t number = __atomic_load_n(&entry->record, __ATOMIC_RELAXED);
+        struct record *record = record_of(store, number);
+        lock_patiently(record);
+        bool is_here = __atomic_load_n(&entry->fence, __ATOMIC_RELAXED) == permit->fence
+                       && __atomic_load_n(&entry->record, __ATOMIC_RELAXED) == number;
+        if (is_here && (record->is_shared || record->hash == permit->hash))
+            return record;
+        word_unlock(&record->lock);
+        if (is_here)
+            return NULL;
+    }
+}
+
+/* Under the record's lock: whether the permit has not expired at *at, which is made no earlier than the record's latest. */
+static bool is_held(const struct store *store, const struct record *record, const struct store_permit *permit,
+                    weir_ns *at)
+{
+    if (*at < record->latest)
+        *at = record->latest;
+    return entry_of(store, permit->place)->expires_at > *at;
+}
+
+weir_ns store_permit_renew(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                           weir_ns now)
+{
+    weir_ns at = now > shape->since ? now : shape->since, expires_at = WEIR_NO_TIME;
+    struct record *record = now > WEIR_HORIZON ? NULL : lock_holder(store, permit);
+    if (record == NULL)
+        return WEIR_NO_TIME;
+    if (is_held(store, record, permit, &at)) {
+        expires_at = at + shape->hold;
+        unlink_entry(store, record, permit->place);
+        entry_of(store, permit->place)->expires_at = expires_at;
+        link_entry(store, record, permit->place);
+        record->latest = at;
+    }
+    word_unlock(&record->lock);
+    return expires_at;
+}
+
+bool store_permit_is_held(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                          weir_ns now)
+{
+    weir_ns at = now > shape->since ? now : shape->since;
+    struct record *record = now > WEIR_HORIZON ? NULL : lock_holder(store, permit);
+    if (record == NULL)
+        return false;
+    bool held = is_held(store, record, permit, &at);
+    word_unlock(&record->lock);
+    return held;
+}
+
+/* An entry that has expired goes as well; only what is told differs. */
+bool store_permit_release(struct store *store, const struct shape *shape, const struct store_permit *permit,
+                          weir_ns now)
+{
+    weir_ns at = now > shape->since ? now : shape->since;
+    struct record *record = lock_holder(store, permit);
+    if (record == NULL)
+        return false;
+    bool held = is_held(store, record, permit, &at);
+    drop_entry(store, record, permit->place);
+    word_unlock(&record->lock);
+    return held;
+}
+
+/* What was never told to anybody needs no stamp. */
+void permit_undo(struct store *store, uint64_t hash, const struct store_answer *taken)
+{
+    const struct store_permit permit = { hash, taken->fence, taken->permit };
+    struct record *record = lock_holder(store, &permit);
+    if (record == NULL)
+        return;
+    drop_entry(store, record, permit.place);
+    word_unlock(&record->lock);
+}
