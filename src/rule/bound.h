@@ -23,6 +23,17 @@ extern const struct span_row spans[SPAN_COUNT];
  */
 uint64_t bound_in(const struct rule *rule, weir_ns length);
 
+/* A concurrency limit bounds how many run, not how many begin: but "at once" the answer is 2^64 - 1. */
+
+/*
+ * Callers of one key who wait, each for a cost of 1: most of them at once, and the longest that one waits. The queue bounds
+ * the first and `up-to` the second; where the pace is known, each bounds the other too. May be too large where a window
+ * slides or a calendar decides; a concurrency limit's holders have no pace.
+ */
+uint64_t bound_turns(const struct rule *rule); /* that come within up-to: 2^64 - 1 where there is no pace */
+uint64_t bound_waiting(const struct rule *rule);
+weir_ns bound_longest_wait(const struct rule *rule);
+
 /* The same for `replicas` processes that each hold the limit. */
 uint64_t bound_times(uint64_t bound, uint64_t replicas);
 

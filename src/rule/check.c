@@ -58,10 +58,17 @@ static const char *field_of(int code)
         int code;
         const char *field;
     } rows[] = {
-        { WEIR_ERR_BURST, "burst" }, { WEIR_ERR_ZONE, "align" },          { WEIR_ERR_ALIGN, "align" },
-        { WEIR_ERR_NAME, "name" },   { WEIR_ERR_ALGORITHM, "algorithm" }, { WEIR_ERR_DEBT, "debt" },
-        { WEIR_ERR_LIMITS, "name" }, { WEIR_ERR_AT_MOST, "at-most" },     { WEIR_ERR_HOLD, "hold" },
+        { WEIR_ERR_BURST, "burst" },
+        { WEIR_ERR_ZONE, "align" },
+        { WEIR_ERR_ALIGN, "align" },
+        { WEIR_ERR_NAME, "name" },
+        { WEIR_ERR_ALGORITHM, "algorithm" },
+        { WEIR_ERR_DEBT, "debt" },
+        { WEIR_ERR_LIMITS, "name" },
+        { WEIR_ERR_AT_MOST, "at-most" },
+        { WEIR_ERR_HOLD, "hold" },
         { WEIR_ERR_WAIT, "wait" },
+        { WEIR_ERR_PERMIT_MEMORY, "at-most" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].code == code)
@@ -144,26 +151,53 @@ int contract_add_limits(struct load *load, struct weir_change *change)
     return 0;
 }
 
-void contract_report_commit(struct load *load, int code)
+/* What is taken from a pool together, and the limits that take it. */
+static const struct pool {
+    int code, algorithm;
+    const char *problem, *cure;
+} pools[] = {
+    { WEIR_ERR_LOG_MEMORY, WEIR_SLIDING_LOG, "the log stamps are used up", "raise memory: { log-stamps }" },
+    { WEIR_ERR_PERMIT_MEMORY, WEIR_CONCURRENCY, "the permits are used up",
+      "raise memory: { permits }, or write `when-full: closed`: else keys that find no room need as many once "
+      "more" },
+};
+
+/* The limit that takes from the pool, if there is only one; its index or limit_count. */
+static size_t only_taker(const struct rules *rules, const struct pool *pool)
+{
+    size_t found = rules->limit_count;
+    for (size_t i = 0; i < rules->limit_count; i++) {
+        if (rules->list[i].algorithm != pool->algorithm)
+            continue;
+        if (found < rules->limit_count)
+            return rules->limit_count;
+        found = i;
+    }
+    return found;
+}
+
+static void report_pool(struct load *load, const struct pool *pool)
 {
     const struct rules *rules = load->rules;
-    const struct node *node = load->limits == NULL ? NULL : load->limits->first, *only = NULL;
-    const struct rule *rule = NULL;
-    size_t logs = 0;
-    for (size_t i = 0; node != NULL && i < rules->limit_count; i++, node = node->next)
-        if (rules->list[i].algorithm == WEIR_SLIDING_LOG && logs++ == 0) {
-            only = node;
-            rule = &rules->list[i];
-        }
-    if (code == WEIR_ERR_LOG_MEMORY && logs == 1)
-        report_refused(load, rule, only, code);
+    const struct node *node = load->limits->first;
+    size_t taker = only_taker(rules, pool);
+    for (size_t i = 0; node != NULL && i < taker; i++)
+        node = node->next;
+    if (taker < rules->limit_count && node != NULL)
+        report_refused(load, &rules->list[taker], node, pool->code);
     else
-        schema_error(load, "limits", load->limits,
-                     code == WEIR_ERR_LOG_MEMORY ? "raise memory: { log-stamps }"
-                                                 : "change fewer at once, or restart the program",
-                     "cannot be kept together: %s",
-                     code == WEIR_ERR_LOG_MEMORY ? "the log stamps are used up"
-                                                 : "there are too many different sizes, old ones included");
+        schema_error(load, "limits", load->limits, pool->cure, "cannot be kept together: %s", pool->problem);
+}
+
+void contract_report_commit(struct load *load, int code)
+{
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+        if (pools[i].code == code) {
+            report_pool(load, &pools[i]);
+            return;
+        }
+    schema_error(load, "limits", load->limits, "change fewer at once, or restart the program",
+                 "cannot be kept together: there are too many different sizes, old ones included");
 }
 
 /* ---- Requests that meet no limit ------------------------------------------------------------------------------------ */

@@ -9,7 +9,9 @@ int weir_contract_explain(const struct weir_contract *contract, const struct wei
     static const struct weir_explain_options none;
     const struct weir_explain_options *wanted = options == NULL ? &none : options;
     struct request_values values;
-    struct explanation explanation = { .rules = rules, .memory = &contract->memory };
+    struct explanation explanation = { .rules = rules,
+                                       .memory = &contract->memory,
+                                       .server = &contract->servers[0] };
     if (wanted->request != NULL) {
         int error = request_read(rules, wanted->request, &values, NULL);
         if (error != 0)
@@ -31,6 +33,28 @@ int weir_contract_explain(const struct weir_contract *contract, const struct wei
         error = WEIR_ERR_FILE;
     region_deinit(&region);
     return error;
+}
+
+const char *explain_mark(const struct rule *rule, enum limit_field field)
+{
+    return is_default(rule, field) ? " (default)" : "";
+}
+
+void explain_grouped(struct text *text, uint64_t number)
+{
+    char digits[32];
+    size_t at = sizeof digits, written = 0;
+    if (number == UINT64_MAX) {
+        text_put(text, "2^64 or more");
+        return;
+    }
+    do {
+        if (written > 0 && written % 3 == 0)
+            digits[--at] = ',';
+        digits[--at] = (char)('0' + number % 10);
+        written++;
+    } while ((number /= 10) != 0);
+    text_add(text, (struct slice){ digits + at, sizeof digits - at });
 }
 
 void explain_proxy_fields(const struct rules *rules, void (*add)(void *, const char *, struct slice),

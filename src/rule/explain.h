@@ -14,12 +14,37 @@ struct explanation {
     const struct memory_config *memory; /* what was reserved: a reload does not read it again */
     uint64_t replicas;
     bool is_replicas_default;
+    const struct weir_contract_server *server;
     struct weir_stats stats;
     const struct request_values *request; /* NULL: none was asked about */
 };
 
 /* explain_text.c */
 void explain_text(struct text *text, const struct explanation *explanation);
+
+/* " (default)" where a field's answer is one. */
+const char *explain_mark(const struct rule *rule, enum limit_field field);
+
+/* 432020 as "432,020". */
+void explain_grouped(struct text *text, uint64_t number);
+
+/* ---- explain_wait.c: turns and permits --------------------------------------------------------------------------- */
+
+/* Of one permit: 64 in the pool, and as much for the record of its key, if it is that key's only one. */
+#define EXPLAIN_PERMIT_BYTES 128
+
+/* The middle of the paragraph of a leaky queue and of a concurrency limit. */
+void explain_pace(struct text *text, const struct rule *rule);
+void explain_permits(struct text *text, const struct rule *rule);
+
+/* The rows about permits: who gets one, when it returns, and what it does not promise. */
+void explain_returned(struct text *text, const struct rule *rule);
+
+/* The rows about waiting, of any limit. */
+void explain_waiting(struct text *text, const struct rule *rule);
+
+/* At which doors callers may wait and get permits, where some limit has either. */
+void explain_doors(struct text *text, const struct explanation *explanation);
 
 /* explain_json.c */
 void explain_json(struct text *text, const struct explanation *explanation);

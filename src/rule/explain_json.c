@@ -7,7 +7,10 @@ static void add_most(struct text *text, const char *name, const struct rule *rul
     text_format(text, ",\"%s\":{", name);
     for (int i = 0; i < SPAN_COUNT; i++) {
         text_format(text, "%s\"%s\":", i == 0 ? "" : ",", spans[i].field);
-        text_number(text, bound_times(bound_in(rule, spans[i].length), replicas));
+        if (rule->limit.algorithm == WEIR_CONCURRENCY && i != SPAN_ONCE)
+            text_put(text, "null");
+        else
+            text_number(text, bound_times(bound_in(rule, spans[i].length), replicas));
     }
     text_put(text, "}");
 }
@@ -55,7 +58,11 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
     text_add(text, (struct slice){ object.at, object.len - 1 }); /* its closing brace comes last */
     add_most(text, "most", rule, 1);
     add_most(text, "most_of_replicas", rule, explanation->replicas);
-    text_put(text, ",\"returned_adds\":true,\"state_lost_adds\":");
+    text_format(text, ",\"most_waiting\":%llu,\"longest_wait\":",
+                rule_waits(rule) ? (unsigned long long)bound_waiting(rule) : 0);
+    text_add_seconds(text, rule_waits(rule) ? bound_longest_wait(rule) : 0);
+    text_format(text, ",\"returned_adds\":%s,\"state_lost_adds\":",
+                rule->limit.algorithm == WEIR_CONCURRENCY ? "false" : "true");
     text_number(text, rule->state_lost == WEIR_LOST_EMPTY ? 0 : explanation->rules->limits[index].capacity);
     add_defaults(text, rule);
     text_put(text, "}");
@@ -125,7 +132,9 @@ void explain_json(struct text *text, const struct explanation *explanation)
                 "],\"memory\":{\"cells\":%llu,\"table_bytes\":%llu,\"log_stamps\":%llu,\"log_bytes\":%llu,",
                 (unsigned long long)stats->cells, (unsigned long long)stats->cells * 16,
                 (unsigned long long)stats->log_stamps, (unsigned long long)stats->log_stamps * 8);
-    text_format(text, "\"bytes\":%llu}", (unsigned long long)stats->bytes);
+    text_format(text, "\"permits\":%llu,\"permit_bytes\":%llu,\"bytes\":%llu},\"auth_wait\":%s",
+                (unsigned long long)stats->permits, (unsigned long long)stats->permits * EXPLAIN_PERMIT_BYTES,
+                (unsigned long long)stats->bytes, explanation->server->auth_wait ? "true" : "false");
     add_proxies(text, rules);
     if (explanation->request != NULL)
         add_request(text, explanation);

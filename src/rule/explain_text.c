@@ -6,34 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *mark(const struct rule *rule, enum limit_field field)
-{
-    return is_default(rule, field) ? " (default)" : "";
-}
-
-/* 432020 as "432,020". */
-static void add_grouped(struct text *text, uint64_t number)
-{
-    char digits[32];
-    size_t at = sizeof digits, written = 0;
-    if (number == UINT64_MAX) {
-        text_put(text, "2^64 or more");
-        return;
-    }
-    do {
-        if (written > 0 && written % 3 == 0)
-            digits[--at] = ',';
-        digits[--at] = (char)('0' + number % 10);
-        written++;
-    } while ((number /= 10) != 0);
-    text_add(text, (struct slice){ digits + at, sizeof digits - at });
-}
-
-static uint64_t capacity_of(const struct rule *rule)
-{
-    return rule_is_bucket(rule) ? rule->burst : rule->rate.count;
-}
-
 /* ---- The paragraph ------------------------------------------------------------------------------------------------- */
 
 static void add_whose(struct text *text, const struct rules *rules, const struct rule *rule)
@@ -54,7 +26,7 @@ static void add_which(struct text *text, const struct rules *rules, const struct
         text_put(text, i == 0 ? "" : " and whose ");
         condition_words(text, rules, &rule->conditions[i]);
     }
-    text_put(text, rule->condition_count == 0 ? mark(rule, LIMIT_WHEN) : "");
+    text_put(text, rule->condition_count == 0 ? explain_mark(rule, LIMIT_WHEN) : "");
 }
 
 static void add_bucket(struct text *text, const struct rule *rule)
@@ -66,13 +38,13 @@ static void add_bucket(struct text *text, const struct rule *rule)
         return;
     }
     text_put(text, "may ask for ");
-    add_grouped(text, rule->burst);
+    explain_grouped(text, rule->burst);
     text_put(text, " at once; ");
     if (rule->rate.count == 0) {
         text_put(text, "nothing comes back");
         return;
     }
-    add_grouped(text, rule->rate.count);
+    explain_grouped(text, rule->rate.count);
     text_format(text, " more come back every %s", period);
 }
 
@@ -88,7 +60,7 @@ static void add_fixed(struct text *text, const struct rule *rule)
         text_format(text, " in each window of %s that begins with a first request", period);
     else
         text_format(text, " in each window of %s, counted from 1970-01-01T00:00Z%s", period,
-                    mark(rule, LIMIT_ALIGN));
+                    explain_mark(rule, LIMIT_ALIGN));
 }
 
 static void add_windows(struct text *text, const struct rule *rule)
@@ -96,7 +68,7 @@ static void add_windows(struct text *text, const struct rule *rule)
     char period[48];
     duration_format(rule->rate.period, period);
     text_put(text, "may ask for ");
-    add_grouped(text, rule->rate.count);
+    explain_grouped(text, rule->rate.count);
     if (rule->limit.algorithm == WEIR_FIXED_WINDOW)
         add_fixed(text, rule);
     else if (rule->limit.algorithm == WEIR_SLIDING_LOG)
@@ -107,11 +79,15 @@ static void add_windows(struct text *text, const struct rule *rule)
 
 static void add_paragraph(struct text *text, const struct rules *rules, const struct rule *rule)
 {
-    bool is_bucket = rule->limit.algorithm <= WEIR_LEAKY_BUCKET;
     text_put(text, "  ");
     add_whose(text, rules, rule);
     text_put(text, " ");
-    (is_bucket ? add_bucket : add_windows)(text, rule);
+    if (rule->limit.algorithm == WEIR_LEAKY_QUEUE)
+        explain_pace(text, rule);
+    else if (rule->limit.algorithm == WEIR_CONCURRENCY)
+        explain_permits(text, rule);
+    else
+        (rule_is_bucket(rule) ? add_bucket : add_windows)(text, rule);
     add_which(text, rules, rule);
     text_format(text, ". (%s%s)\n", weir_algorithm_name(rule->limit.algorithm),
                 is_default(rule, LIMIT_ALGORITHM) ? ", default" : "");
@@ -121,9 +97,16 @@ static void add_paragraph(struct text *text, const struct rules *rules, const st
 
 static void add_most(struct text *text, const struct rule *rule, uint64_t replicas)
 {
+    if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+        explain_grouped(text, bound_times(rule->limit.at_most, replicas));
+        text_put(text, replicas == 1
+                           ? " permits unexpired at any instant; how many begin in a time is not bounded here\n"
+                           : " permits together: each process gives its own\n");
+        return;
+    }
     for (int i = 0; i < SPAN_COUNT; i++) {
         text_put(text, i == 0 ? "" : ", ");
-        add_grouped(text, bound_times(bound_in(rule, spans[i].length), replicas));
+        explain_grouped(text, bound_times(bound_in(rule, spans[i].length), replicas));
         text_format(text, " %s", spans[i].name);
         if (i == SPAN_ONCE && rule->limit.algorithm == WEIR_FIXED_WINDOW)
             text_put(text, " (around an edge)");
@@ -139,7 +122,7 @@ static void add_numbers(struct text *text, const struct explanation *explanation
         return;
     char label[32];
     (void)snprintf(label, sizeof label, "%" PRIu64 " replicas", explanation->replicas);
-    text_format(text, "    %-13s admit ", label);
+    text_format(text, "    %-13s %s ", label, rule->limit.algorithm == WEIR_CONCURRENCY ? "give" : "admit");
     add_most(text, rule, explanation->replicas);
 }
 
@@ -151,10 +134,10 @@ static void add_cost(struct text *text, const struct rules *rules, const struct 
         text_put(text, "    cost          the attribute ");
         text_add(text, rules->attributes.slots[rule->cost_from].name);
         text_put(text, ", where it is absent ");
-        add_grouped(text, rule->cost_default);
+        explain_grouped(text, rule->cost_default);
         if (rule->cost_max != INT64_MAX) {
             text_put(text, "; above ");
-            add_grouped(text, rule->cost_max);
+            explain_grouped(text, rule->cost_max);
             text_put(text, " the request is refused for good");
         }
         text_put(text, "\n");
@@ -164,7 +147,7 @@ static void add_cost(struct text *text, const struct rules *rules, const struct 
         text_format(text, "    cost          %" PRIu64 ", whatever the request says\n", rule->cost);
     }
     text_put(text, "    too large     a cost above ");
-    add_grouped(text, capacity_of(rule));
+    explain_grouped(text, rule_capacity(rule));
     text_put(text, " is refused for good: no wait can help\n");
 }
 
@@ -172,6 +155,10 @@ static void add_cost(struct text *text, const struct rules *rules, const struct 
 static void add_settled(struct text *text, const struct rule *rule)
 {
     char time[48];
+    if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+        explain_returned(text, rule);
+        return;
+    }
     text_put(text,
              "    given back    what settlements, cancels and refunds return within a time adds to the most of "
              "that time\n");
@@ -180,11 +167,11 @@ static void add_settled(struct text *text, const struct rule *rule)
     text_put(text, "    debt          ");
     if (rule->debt == 0) {
         text_format(text, "none: what a settlement charges beyond an empty budget is dropped%s\n",
-                    mark(rule, LIMIT_DEBT));
+                    explain_mark(rule, LIMIT_DEBT));
         return;
     }
     text_put(text, "a settlement may overdraw by ");
-    add_grouped(text, rule->debt);
+    explain_grouped(text, rule->debt);
     text_put(text, ", and what is beyond is dropped; nothing passes until it is paid back");
     if (rule->rate.count > 0) {
         weir_u128_ whole = (weir_u128_)rule->debt * rule->rate.period + (rule->rate.count - 1);
@@ -197,8 +184,12 @@ static void add_settled(struct text *text, const struct rule *rule)
 static void add_repeated(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     char time[48];
+    if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+        text_put(text, "    repeated      a retry needs a permit of its own\n");
+        return;
+    }
     if (rule->limit.retries_free_within == 0) {
-        text_format(text, "    repeated      a retry counts again%s\n", mark(rule, LIMIT_RETRIES));
+        text_format(text, "    repeated      a retry counts again%s\n", explain_mark(rule, LIMIT_RETRIES));
         return;
     }
     duration_format(rule->limit.retries_free_within, time);
@@ -211,11 +202,11 @@ static void add_refused(struct text *text, const struct rule *rule)
 {
     if (rule->refused == WEIR_REFUSAL_FREE) {
         text_format(text, "    refused       a refused request consumes nothing%s\n",
-                    mark(rule, LIMIT_REFUSED));
+                    explain_mark(rule, LIMIT_REFUSED));
         return;
     }
     text_put(text, "    refused       a refused request is charged too, up to ");
-    add_grouped(text, capacity_of(rule));
+    explain_grouped(text, rule_capacity(rule));
     text_put(text, " more: who hammers stays out until slowing down\n");
 }
 
@@ -233,7 +224,7 @@ static void add_missing_key(struct text *text, const struct rules *rules, const 
         text_put(text, i == 0 ? "" : i + 1 == rule->key_count ? " or " : ", ");
         text_add(text, rules->attributes.slots[rule->key[i]].name);
     }
-    text_format(text, " %s%s\n", words[rule->missing_key], mark(rule, LIMIT_MISSING_KEY));
+    text_format(text, " %s%s\n", words[rule->missing_key], explain_mark(rule, LIMIT_MISSING_KEY));
 }
 
 static void add_when_full(struct text *text, const struct rule *rule)
@@ -244,17 +235,25 @@ static void add_when_full(struct text *text, const struct rule *rule)
         [WEIR_FULL_EVICT_LEAST] = "a new key takes the place of the one that would be whole soonest",
         [WEIR_FULL_OPEN] = "new keys pass uncounted",
     };
-    text_format(text, "    table full    %s%s\n", words[rule->limit.when_full], mark(rule, LIMIT_WHEN_FULL));
+    text_format(text, "    table full    %s%s\n", words[rule->limit.when_full],
+                explain_mark(rule, LIMIT_WHEN_FULL));
 }
 
 static void add_state_lost(struct text *text, const struct rule *rule)
 {
     char time[48];
     weir_ns whole = rule_window(rule);
+    if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+        text_put(text, "    state lost    a restart forgets the permits: each key may be given ");
+        explain_grouped(text, rule->limit.at_most);
+        text_format(text, " more while holders of before still work; their next renewal is refused%s\n",
+                    explain_mark(rule, LIMIT_WHEN_STATE_LOST));
+        return;
+    }
     if (rule->state_lost == WEIR_LOST_FULL) {
         text_put(text, "    state lost    a restart forgets what was counted: each key may ask for ");
-        add_grouped(text, capacity_of(rule));
-        text_format(text, " again at once%s\n", mark(rule, LIMIT_WHEN_STATE_LOST));
+        explain_grouped(text, rule_capacity(rule));
+        text_format(text, " again at once%s\n", explain_mark(rule, LIMIT_WHEN_STATE_LOST));
         return;
     }
     text_put(
@@ -275,20 +274,24 @@ static void add_overrides(struct text *text, const struct rule *rule)
         return;
     text_put(text, "    overrides     ");
     if (facts->count == 0) {
-        text_format(text, "none: every key has this size%s\n", mark(rule, LIMIT_OVERRIDES));
+        text_format(text, "none: every key has this size%s\n", explain_mark(rule, LIMIT_OVERRIDES));
         return;
     }
     if (sized > 0) {
-        add_grouped(text, sized);
+        explain_grouped(text, sized);
         text_put(text,
                  sized == 1 ? " key has a size of its own, " : " keys have a size of their own, the largest ");
-        add_grouped(text, facts->most);
-        text_put(text, rule_is_bucket(rule) ? " at once and " : ": ");
-        rate_format(&facts->most_rate, text);
+        explain_grouped(text, facts->most);
+        if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+            text_put(text, " permits");
+        } else {
+            text_put(text, rule_is_bucket(rule) ? " at once and " : ": ");
+            rate_format(&facts->most_rate, text);
+        }
     }
     if (facts->unlimited > 0) {
         text_put(text, sized > 0 ? "; " : "");
-        add_grouped(text, facts->unlimited);
+        explain_grouped(text, facts->unlimited);
         text_put(text, facts->unlimited == 1 ? " key is not counted at all" : " keys are not counted at all");
     }
     text_put(text, "\n");
@@ -299,7 +302,7 @@ static void add_enforced(struct text *text, const struct rule *rule)
     text_put(text, "    enforced      ");
     switch ((enum weir_enforce)rule->enforce) {
     case WEIR_ENFORCE_ALWAYS:
-        text_format(text, "always%s\n", mark(rule, LIMIT_ENFORCE));
+        text_format(text, "always%s\n", explain_mark(rule, LIMIT_ENFORCE));
         break;
     case WEIR_ENFORCE_SHADOW:
         text_put(text, "never: it is a shadow, and only says what it would answer\n");
@@ -317,7 +320,7 @@ static void add_enforced(struct text *text, const struct rule *rule)
 static void add_reply(struct text *text, const struct rule *rule)
 {
     text_format(text, "    reply         status %u%s", rule->reply_status == 0 ? 429 : rule->reply_status,
-                mark(rule, LIMIT_REPLY));
+                explain_mark(rule, LIMIT_REPLY));
     if (rule->reply_title != NULL) {
         text_put(text, ", ");
         text_put(text, rule->reply_title);
@@ -335,17 +338,19 @@ static void add_answers(struct text *text, const struct rules *rules, const stru
     add_settled(text, rule);
     add_refused(text, rule);
     add_repeated(text, rules, rule);
-    text_format(text, "    waiting       nobody waits: what does not fit is refused at once%s\n",
-                mark(rule, LIMIT_WAIT));
+    explain_waiting(text, rule);
     add_missing_key(text, rules, rule);
     add_overrides(text, rule);
-    text_format(text, "    shared        each process counts by itself%s\n", mark(rule, LIMIT_SCOPE));
+    text_format(text, "    shared        each process counts by itself%s\n", explain_mark(rule, LIMIT_SCOPE));
     add_when_full(text, rule);
     add_state_lost(text, rule);
-    text_put(
-        text,
-        "    on reload     counters go on, and a changed size holds at once; another name, key, algorithm or "
-        "align starts afresh\n");
+    text_format(
+        text, "    on reload     %s\n",
+        rule->limit.algorithm == WEIR_CONCURRENCY
+            ? "permits stay held and who waits keeps its place; a changed at-most holds at once, a changed "
+              "hold from the next renewal; another name, key or algorithm starts afresh"
+            : "counters go on, and a changed size holds at once; another name, key, algorithm or "
+              "align starts afresh");
     add_enforced(text, rule);
     add_reply(text, rule);
 }
@@ -375,15 +380,19 @@ static void add_memory(struct text *text, const struct explanation *explanation)
     const struct weir_stats *stats = &explanation->stats;
     const struct memory_config *memory = explanation->memory;
     text_put(text, "\nmemory\n  keys          ");
-    add_grouped(text, memory->keys == 0 ? 65536 : memory->keys);
+    explain_grouped(text, memory->keys == 0 ? 65536 : memory->keys);
     text_format(text, " live at once%s: a table of ", memory->keys == 0 ? " (default)" : "");
-    add_grouped(text, stats->cells * 16);
+    explain_grouped(text, stats->cells * 16);
     text_put(text, " bytes\n  log rings     ");
-    add_grouped(text, stats->log_stamps);
+    explain_grouped(text, stats->log_stamps);
     text_format(text, " stamps%s: ", memory->log_stamps == 0 ? " (default)" : "");
-    add_grouped(text, stats->log_stamps * 8);
+    explain_grouped(text, stats->log_stamps * 8);
+    text_put(text, " bytes\n  permits       ");
+    explain_grouped(text, stats->permits);
+    text_format(text, " at once%s: ", memory->permits == 0 ? " (default)" : "");
+    explain_grouped(text, stats->permits * EXPLAIN_PERMIT_BYTES);
     text_put(text, " bytes\n  in all        ");
-    add_grouped(text, stats->bytes);
+    explain_grouped(text, stats->bytes);
     text_put(text, " bytes, reserved at the start\n  new keys      ");
     if (memory->new_keys.multiple == 0)
         text_put(text, "without a bound (default)");
@@ -441,6 +450,7 @@ void explain_text(struct text *text, const struct explanation *explanation)
                 explanation->replicas == 1 ? "" : "s", explanation->is_replicas_default ? " (default)" : "");
     for (size_t i = 0; i < rules->limit_count; i++)
         add_limit(text, explanation, &rules->list[i]);
+    explain_doors(text, explanation);
     add_memory(text, explanation);
     add_proxies(text, rules);
     if (explanation->request != NULL)

@@ -267,22 +267,56 @@ static void memory_and_server(void **state)
     }
 }
 
-/* As many permits as are asked for are reserved: more would be memory for nothing, fewer a refusal. */
+/* As many permits as are asked for are reserved; under `overflow` each size of a limit keeps one key's for keys without room. */
 static void the_pool_has_the_size_that_was_asked_for(void **state)
 {
     (void)state;
     static const struct {
-        const char *head;
-        uint64_t permits;
-    } rows[] = { { "", 65536 }, { "memory: { permits: 1000 }\n", 1000 } };
+        const char *why, *head, *fields;
+        uint64_t permits, free;
+    } rows[] = {
+        { "the default", "", PERMITS ", at-most: 4, hold: 30s", 65536, 65532 },
+        { "a smaller one", "memory: { permits: 1000 }\n", PERMITS ", at-most: 4, hold: 30s", 1000, 996 },
+        { "nothing is kept back", "memory: { permits: 1000 }\n",
+          PERMITS ", at-most: 4, hold: 30s, when-full: closed", 1000, 1000 },
+        { "two sizes", "memory: { permits: 1000 }\n",
+          PERMITS ", at-most: 4, hold: 30s, overrides: [{ key: { tenant: x }, at-most: 100 }]", 1000, 896 },
+    };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct loaded loaded = load_limit(rows[i].head, PERMITS ", at-most: 4, hold: 30s");
+        struct loaded loaded = load_limit(rows[i].head, rows[i].fields);
         struct weir_stats stats;
         assert_int_equal(loaded.error, 0);
         weir_stats(weir_contract_limiter(loaded.contract), 0, &stats);
-        assert_int_equal(stats.permits, rows[i].permits);
-        assert_int_equal(stats.permits_free, rows[i].permits);
-        assert_int_equal(stats.waiting, 0);
+        if (stats.permits != rows[i].permits || stats.permits_free != rows[i].free || stats.waiting != 0)
+            fail_msg("%s: %llu of %llu", rows[i].why, (unsigned long long)stats.permits_free,
+                     (unsigned long long)stats.permits);
+        loaded_free(&loaded);
+    }
+}
+
+/* More than the pool has: named where one limit is to blame, else together. */
+static void permits_that_are_too_many(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *limits, *errors;
+    } rows[] = {
+        { "one limit", "[{ " PERMITS ", at-most: 101, hold: 30s }]",
+          "at-most 101 of limit 'a' cannot be kept: the permits are used up" },
+        { "just enough to be kept", "[{ " PERMITS ", at-most: 100, hold: 30s }]", "" },
+        { "closed keeps none back", "[{ " PERMITS ", at-most: 101, hold: 30s, when-full: closed }]", "" },
+        { "two limits",
+          "[{ " PERMITS
+          ", at-most: 51, hold: 30s }, { name: b, key: [], algorithm: concurrency, at-most: 50, hold: 1s }]",
+          "limits cannot be kept together: the permits are used up" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[1000], errors[400];
+        snprintf(text, sizeof text, "weir: 1\nmemory: { permits: 100 }\nlimits: %s\n", rows[i].limits);
+        struct loaded loaded = contract_from(text, 0);
+        join_errors(&loaded, errors, sizeof errors);
+        if (strcmp(errors, rows[i].errors) != 0)
+            fail_msg("%s: got \"%s\", not \"%s\"", rows[i].why, errors, rows[i].errors);
         loaded_free(&loaded);
     }
 }
@@ -404,10 +438,15 @@ static void what_weir_h_is_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waiting_is_bounded_twice), cmocka_unit_test(leaky_queues),
-        cmocka_unit_test(concurrency_limits),       cmocka_unit_test(overrides_of_permits),
-        cmocka_unit_test(memory_and_server),        cmocka_unit_test(the_pool_has_the_size_that_was_asked_for),
-        cmocka_unit_test(whole_messages),           cmocka_unit_test(what_was_loaded_can_be_read),
+        cmocka_unit_test(waiting_is_bounded_twice),
+        cmocka_unit_test(leaky_queues),
+        cmocka_unit_test(concurrency_limits),
+        cmocka_unit_test(overrides_of_permits),
+        cmocka_unit_test(memory_and_server),
+        cmocka_unit_test(the_pool_has_the_size_that_was_asked_for),
+        cmocka_unit_test(permits_that_are_too_many),
+        cmocka_unit_test(whole_messages),
+        cmocka_unit_test(what_was_loaded_can_be_read),
         cmocka_unit_test(what_weir_h_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,12 @@ static void worst_cases(void **state)
         { "the meter is the same",
           "algorithm: leaky-bucket, rate: 5/s, burst: 20",
           { 20, 25, 320, 18020, 432020 } },
+        { "a queue is a meter of one",
+          "algorithm: leaky-queue, rate: 50/s, wait: { up-to: 2s, queue: 100 }",
+          { 1, 51, 3001, 180001, 4320001 } },
+        { "waiting changes no curve: tokens are taken at release",
+          "rate: 5/s, burst: 20, wait: { up-to: 2s, queue: 100 }",
+          { 20, 25, 320, 18020, 432020 } },
         { "nothing comes back", "rate: 0/s, burst: 9", { 9, 9, 9, 9, 9 } },
         { "blocked", "rate: 5/s, burst: 0", { 0, 0, 0, 0, 0 } },
         { "60 a minute prints 120: both sides of an edge",
@@ -102,6 +108,65 @@ static void worst_cases(void **state)
     }
 }
 
+/*
+ * Who waits, by hand. A bucket's k-th waiter is served more than k - 1 intervals after it found nothing left: 50/s are 20 ms,
+ * so 100 of them are served within 2 s and the 101st is not. A window serves its whole count at an edge, and a time as long
+ * as a period sees one edge.
+ */
+static void worst_cases_of_waiting(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *fields;
+        json_int_t most;
+        double longest;
+    } rows[] = {
+        { "nobody", "rate: 5/s, burst: 20", 0, 0 },
+        { "both bounds meet", "algorithm: leaky-queue, rate: 50/s, wait: { up-to: 2s, queue: 100 }", 100, 2 },
+        { "the time ends first", "algorithm: leaky-queue, rate: 50/s, wait: { up-to: 2s, queue: 101 }", 100,
+          2 },
+        { "a started interval counts", "algorithm: leaky-queue, rate: 50/s, wait: { up-to: 2s1ns, queue: 500 }",
+          101, 2.000000001 },
+        { "the queue ends first", "algorithm: leaky-queue, rate: 50/s, wait: { up-to: 1m, queue: 100 }", 100,
+          2 },
+        { "intervals that are no whole ns round up",
+          "algorithm: leaky-queue, rate: 3/s, wait: { up-to: 1h, queue: 1 }", 1, 0.333333334 },
+        { "a burst is gone before anybody waits", "rate: 5/s, burst: 20, wait: { up-to: 1s, queue: 1000 }", 5,
+          1 },
+        { "an hour for the next", "rate: 1/h, burst: 1, wait: { up-to: 1m, queue: 10 }", 1, 60 },
+        { "one edge in a minute", "algorithm: fixed-window, rate: 60/1m, wait: { up-to: 1m, queue: 100 }", 60,
+          60 },
+        { "two in a longer time", "algorithm: fixed-window, rate: 60/1m, wait: { up-to: 61s, queue: 100 }", 100,
+          61 },
+        { "a short queue leaves at the first",
+          "algorithm: fixed-window, rate: 60/1m, wait: { up-to: 1h, queue: 60 }", 60, 60 },
+        { "a log has its own edges", "algorithm: sliding-log, rate: 5/15m, wait: { up-to: 1d, queue: 11 }", 11,
+          2700 },
+        { "a sliding window: no more than its curve",
+          "algorithm: sliding-window, rate: 10/1s, wait: { up-to: 1s, queue: 1000 }", 19, 1 },
+        { "nothing comes back", "rate: 0/s, burst: 9, wait: { up-to: 1s, queue: 5 }", 0, 0 },
+        { "blocked", "rate: 5/s, burst: 0, wait: { up-to: 1s, queue: 5 }", 0, 0 },
+        { "permits have no pace",
+          "algorithm: concurrency, at-most: 4, hold: 30s, wait: { up-to: 5s, queue: 20 }", 20, 5 },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[200];
+        snprintf(text, sizeof text, "weir: 1\nlimits: [{ name: a, key: [], %s }]\n", rows[i].fields);
+        struct weir_contract *contract = load(text);
+        char *json = explain(contract, (struct weir_explain_options){ .is_json = true }, NULL);
+        json_t *object = json_loads(json, 0, NULL);
+        const json_t *limit = json_array_get(json_object_get(object, "limits"), 0);
+        json_int_t most = json_integer_value(json_object_get(limit, "most_waiting"));
+        double longest = json_number_value(json_object_get(limit, "longest_wait"));
+        if (most != rows[i].most || longest < rows[i].longest - 1e-12 || longest > rows[i].longest + 1e-12)
+            fail_msg("%s: %lld wait, up to %.9f s, not %lld and %.9f s", rows[i].why, most, longest,
+                     rows[i].most, rows[i].longest);
+        json_decref(object);
+        free(json);
+        weir_contract_free(contract);
+    }
+}
+
 static void numbers_saturate(void **state)
 {
     (void)state;
@@ -110,6 +175,10 @@ static void numbers_saturate(void **state)
     assert_int_equal(bound_in(&rule, WEIR_DAY), UINT64_MAX);
     assert_int_equal(bound_times(UINT64_MAX, 2), UINT64_MAX);
     assert_int_equal(bound_times(5, 1000000), 5000000);
+    rule.limit.wait = (struct weir_wait){ WEIR_WAIT_MAX, WEIR_QUEUE_MAX };
+    assert_int_equal(bound_turns(&rule), UINT64_MAX);
+    assert_int_equal(bound_waiting(&rule), WEIR_QUEUE_MAX);
+    assert_int_equal(bound_longest_wait(&rule), 1000000);
 }
 
 /* ---- Words ---------------------------------------------------------------------------------------------------------------- */
@@ -192,6 +261,130 @@ static void says_it_in_plain_english(void **state)
     text = explain(contract, (struct weir_explain_options){ .replicas = 4 }, NULL);
     expect_text(text, ", 3 limits, 4 replicas\n");
     expect_text(text, "    4 replicas    admit 80 at once, 100 in any second, 1,280 in any minute,");
+    free(text);
+    weir_contract_free(contract);
+}
+
+/* What is asked about turns and permits, and for each pair of bounds which of them ends a wait. */
+static void says_how_long_callers_wait_and_what_permits_promise(void **state)
+{
+    (void)state;
+    struct weir_contract *contract = load(
+        "weir: 1\n"
+        "memory: { permits: 100 }\n"
+        "limits:\n"
+        "  - { name: payments, when: { path: \"/pay/**\" }, key: [], algorithm: leaky-queue, rate: 50/s,"
+        " wait: { up-to: 2s, queue: 100 } }\n"
+        "  - { name: reports, when: { path: \"/reports/**\" }, key: [tenant], algorithm: concurrency, at-most: "
+        "4,"
+        " hold: 30s, wait: { up-to: 5s, queue: 20 } }\n"
+        "  - { name: thirds, key: [], algorithm: leaky-queue, rate: 7/2s, wait: { up-to: 2s, queue: 112 } }\n"
+        "  - { name: short, key: [tenant], rate: 50/s, burst: 100, wait: { up-to: 1m, queue: 10 } }\n"
+        "  - { name: hour, key: [], rate: 1/h, burst: 1, wait: { up-to: 1m, queue: 11 } }\n"
+        "  - { name: dry, key: [], rate: 0/s, burst: 1, wait: { up-to: 1m, queue: 12 } }\n"
+        "  - { name: shade, key: [tenant], rate: 5/s, burst: 1, enforce: shadow, wait: { up-to: 1m, queue: 5 } "
+        "}\n"
+        "  - { name: one, key: [tenant], algorithm: concurrency, at-most: 1, hold: 50ms, enforce: shadow,"
+        " overrides: [ { key: { tenant: x }, at-most: 1000 }, { key: { tenant: y }, at-most: 2 } ] }\n");
+    char *text = explain(contract, (struct weir_explain_options){ .replicas = 3 }, NULL);
+    static const char *const parts[] = {
+        "\npayments\n"
+        "  Everybody together leaves one every 20 ms, nobody ahead of turn, for requests whose path matches "
+        "/pay/**. "
+        "(leaky-queue)\n"
+        "    at most       1 at once, 51 in any second,",
+        "    waiting       up to 100 wait, at most 2 s, first come first served; the 101st is refused at once, "
+        "and so is "
+        "who cannot be served in time\n"
+        "    longest wait  2 s, when up-to ends it; with costs of 1 a full queue leaves in that time\n"
+        "    not waiting   who does not say how long it can wait is refused at once, with a Retry-After behind "
+        "those who "
+        "wait\n",
+        "\nreports\n"
+        "  Each tenant holds 4 permits at most; one that is not renewed within 30 s returns by itself, for "
+        "requests whose "
+        "path matches /reports/**. (concurrency)\n"
+        "    each key      at most 4 permits unexpired at any instant; how many begin in a time is not bounded "
+        "here\n"
+        "    3 replicas    give 12 permits together: each process gives its own\n",
+        "    too large     a cost above 4 is refused for good: no wait can help\n"
+        "    permits       only calls that can return them get one (POST /v1/acquire, weir_acquire); every "
+        "other door "
+        "only looks: it refuses while all are held, and holds nothing\n"
+        "    dead holder   its permit returns 30 s after it was given or last renewed\n"
+        "    beyond        more than 4 can run where a holder works on past its permit: renew every 10 s, stop "
+        "when that "
+        "is refused, and have the resource refuse an older fence\n"
+        "    refused       a refused request consumes nothing (default)\n"
+        "    repeated      a retry needs a permit of its own\n"
+        "    waiting       up to 20 wait for each key, at most 5 s, first come first served; the 21st is "
+        "refused",
+        "    longest wait  5 s, when up-to ends it: how soon permits return depends on the work\n",
+        "    state lost    a restart forgets the permits: each key may be given 4 more while holders of before "
+        "still work; "
+        "their next renewal is refused (default)\n"
+        "    on reload     permits stay held and who waits keeps its place;",
+        "  Everybody together leaves 7 every 2 s, evenly spaced, nobody ahead of turn, for every request "
+        "(default). "
+        "(leaky-queue)\n",
+        "the 113th is refused at once",
+        "    longest wait  2 s, when up-to ends it: with costs of 1 that is 7 turns, so the queue is never "
+        "full\n",
+        "    waiting       up to 10 wait for each key, at most 1 minute, first come first served; the 11th is "
+        "refused",
+        "    longest wait  200 ms with costs of 1, when the last of a full queue leaves: up-to is never "
+        "reached\n",
+        "the 12th is refused at once",
+        "    longest wait  1 minute, when up-to ends it: with costs of 1 that is one turn, so the queue is "
+        "never full\n",
+        "    longest wait  none: nothing comes back, so no turn ever comes\n",
+        "    waiting       nobody waits for a shadow\n",
+        "\none (enforced: shadow)\n"
+        "  Each tenant holds 1 permit at most; one that is not renewed within 50 ms returns by itself, for "
+        "every request",
+        "    permits       none: a shadow gives none, so it never finds any held\n",
+        "    overrides     2 keys have a size of their own, the largest 1,000 permits\n",
+        "\nwaiting\n"
+        "  asked for     by the member wait of a body, or weir_wait_start(); the smaller of that and up-to "
+        "holds\n"
+        "  at /v1/auth*  nobody waits (server: { auth-wait: false })\n",
+        "  permits       100 at once: 12,800 bytes\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        expect_text(text, parts[i]);
+    free(text);
+    weir_contract_free(contract);
+
+    contract = load("weir: 1\nserver: { auth-wait: true }\n"
+                    "limits: [{ name: a, key: [], rate: 5/s, burst: 1, wait: { up-to: 1m, queue: 5 } }]\n");
+    text = explain(contract, (struct weir_explain_options){ 0 }, NULL);
+    expect_text(text, "  at /v1/auth*  by the field Prefer: wait=SECONDS (server: { auth-wait: true })\n");
+    expect_text(text, "  permits       65,536 at once (default): 8,388,608 bytes\n");
+    free(text);
+    weir_contract_free(contract);
+}
+
+/* A program that reads it: what has no bound is null, and what each limit may be waited for. */
+static void says_permits_as_json(void **state)
+{
+    (void)state;
+    struct weir_contract *contract =
+        load("weir: 1\nserver: { auth-wait: true }\nmemory: { permits: 100 }\nlimits:\n"
+             " - { name: c, key: [tenant], algorithm: concurrency, at-most: 4, hold: 1s500ms }\n");
+    char *text = explain(contract, (struct weir_explain_options){ .replicas = 3, .is_json = true }, NULL);
+    static const char *const parts[] = {
+        "\"most\":{\"at_once\":4,\"second\":null,\"minute\":null,\"hour\":null,\"day\":null},"
+        "\"most_of_replicas\":{\"at_once\":12,\"second\":null,",
+        "\"most_waiting\":0,\"longest_wait\":0,\"returned_adds\":false,\"state_lost_adds\":4,",
+        "\"permits\":100,\"permit_bytes\":12800,",
+        "\"auth_wait\":true",
+        "\"hold\":1.5,",
+    };
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        expect_text(text, parts[i]);
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(object);
+    json_decref(object);
     free(text);
     weir_contract_free(contract);
 }
@@ -302,8 +495,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worst_cases),
+        cmocka_unit_test(worst_cases_of_waiting),
         cmocka_unit_test(numbers_saturate),
         cmocka_unit_test(says_it_in_plain_english),
+        cmocka_unit_test(says_how_long_callers_wait_and_what_permits_promise),
+        cmocka_unit_test(says_permits_as_json),
         cmocka_unit_test(says_why),
         cmocka_unit_test(says_it_as_json),
         cmocka_unit_test(examples_load),
