@@ -69,6 +69,10 @@ static void answer_overflow(struct ask *ask, enum weir_reason reason)
 
 void full_answer(struct ask *ask, enum weir_reason reason)
 {
+    if (ask->verb == ASK_QUEUE) { /* a cell that keys share has no queue */
+        answer_undecided(ask, WEIR_REFUSED, WEIR_POLICY_CLOSED, reason);
+        return;
+    }
     switch (ask->shape->when_full) {
     case WEIR_FULL_OVERFLOW:
         answer_overflow(ask, reason);

@@ -154,7 +154,8 @@ static uint32_t move(struct store *store, uint64_t word, struct cell *cell, stru
     return !moved ? RING_NONE : to == RING_NONE ? from : to;
 }
 
-bool log_convert(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+bool log_retag(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen,
+               uint64_t tag)
 {
     uint32_t ring = (uint32_t)seen.state;
     if (!word_lock(&ring_of(store, ring)->lock, LOCK_SPINS))
@@ -164,10 +165,16 @@ bool log_convert(struct store *store, const struct shape *shape, struct cell *ce
         return false;
     }
     uint32_t to = wants_ring(store, shape, ring) ? claim_locked(store, shape) : RING_NONE;
-    ring = move(store, (uint64_t)shape->number << CELL_TAG_BITS | (seen.tag & CELL_TAG_MASK), cell, seen, to);
+    ring = move(store, tag, cell, seen, to);
     if (ring != RING_NONE)
         word_unlock(&ring_of(store, ring)->lock);
     return ring != RING_NONE;
+}
+
+bool log_convert(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+{
+    return log_retag(store, shape, cell, seen,
+                     (uint64_t)shape->number << CELL_TAG_BITS | (seen.tag & ~CELL_SHAPE_MASK));
 }
 
 /* ---- Deciding ----------------------------------------------------------------------------------------------- */
@@ -224,7 +231,7 @@ static enum turn charge_moving(struct ask *ask, struct cell *cell, struct cell s
         writes = would_write(ask, ring, 0);
     }
     if (writes && (to != RING_NONE || cell_shape_number(seen) != ask->shape->number))
-        ring = move(store, ask->key.word, cell, seen, to);
+        ring = move(store, ask->key.word | (seen.tag & CELL_QUEUED), cell, seen, to);
     if (ring == RING_NONE)
         return TURN_AGAIN;
     if (writes)
@@ -279,10 +286,30 @@ bool log_charge_ring(struct ask *ask, uint32_t ring)
     return true;
 }
 
+/*
+ * A ring that nobody else knows yet, for a key that is waited for: dated, and with the stamps of what was lost where the key
+ * has nothing left before that is over.
+ */
+static struct step begin_queue(struct ask *ask, weir_ns now)
+{
+    const struct shape *shape = ask->shape;
+    struct ring *ring = ring_of(ask->store, ask->ring);
+    ring->owner = (uint16_t)ask->key.tag;
+    ring->latest = now;
+    ring->head = ring->count = 0;
+    struct log_view log = view_of(ask->store, ask->ring);
+    if (shape->starts_empty && now < shape->lost_at + shape->period)
+        (void)log_record(shape, &log, shape->lost_at, shape->capacity);
+    keep(ask->store, ask->ring, &log);
+    return (struct step){ WEIR_ALLOW, log_state(ask->store, ask->ring), now };
+}
+
 /* A key that starts empty keeps what it lost by having no log, so it gets none before that is over. */
 struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
 {
     struct step step;
+    if (ask->verb == ASK_QUEUE)
+        return begin_queue(ask, now);
     if (starts_empty(ask, now, &step, report))
         return step;
     if (is_peek(ask)) {
@@ -304,6 +331,24 @@ struct step log_begin(struct ask *ask, weir_ns now, struct report *report)
     keep(ask->store, ask->ring, &log);
     step.word = log_state(ask->store, ask->ring);
     return step;
+}
+
+bool log_foresee_cell(struct store *store, const struct shape *shape, struct cell seen, weir_ns now,
+                      uint64_t ahead, uint64_t cost, weir_ns *out)
+{
+    uint32_t ring = (uint32_t)seen.state;
+    uint16_t *lock = &ring_of(store, ring)->lock;
+    if (!word_lock(lock, LOCK_SPINS))
+        return false;
+    bool owns = still_owns(store, seen);
+    if (owns) {
+        struct log_view log = view_of(store, ring);
+        uint32_t size = size_of(ring_of(store, ring)->order), wanted = size_of(log_order(shape));
+        log.spare = wanted > size ? wanted - size : 0; /* it moves to a larger ring as it is charged */
+        *out = log_foresee(shape, &log, now, ahead, cost);
+    }
+    word_unlock(lock);
+    return owns;
 }
 
 /* ---- The end of a log ----------------------------------------------------------------------------------------- */
@@ -417,6 +462,19 @@ bool log_refund_cell(struct store *store, const struct shape *shape, struct cell
         out->done = log_refund(shape, &log, charged_at, now, amount);
         keep(store, ring, &log);
     }
+    word_unlock(lock);
+    return owns;
+}
+
+bool log_clear(struct store *store, struct cell seen)
+{
+    uint32_t ring = (uint32_t)seen.state;
+    uint16_t *lock = &ring_of(store, ring)->lock;
+    if (!word_lock(lock, LOCK_SPINS))
+        return false;
+    bool owns = still_owns(store, seen);
+    if (owns)
+        ring_of(store, ring)->count = 0;
     word_unlock(lock);
     return owns;
 }

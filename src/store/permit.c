@@ -27,53 +27,9 @@
  */
 #include <sched.h>
 
-#include "store/table.h"
+#include "store/record.h"
 
 #define RECORD_GEN_MASK ((UINT32_C(1) << 31) - 1)
-
-struct entry {
-    uint32_t next; /* the pool's while it is free */
-    uint32_t previous, record;
-    uint16_t cost;
-    uint64_t fence; /* 0: free */
-    weir_ns expires_at;
-};
-
-struct record {
-    uint32_t first, last; /* entries, the one that expires first in front */
-    uint32_t gen;         /* of its life, 31 bits */
-    uint16_t lock;
-    uint16_t held; /* cost of all entries; at_most bounds it to 16 bits */
-    union {
-        uint64_t hash; /* of its key */
-        struct {       /* shared by overflowing keys: max(reserved, entries) are not available to others */
-            uint32_t reserved, entries;
-        };
-    };
-    uint64_t latest : 62;
-    uint64_t is_shared : 1;
-    uint64_t has_dropped : 1; /* an entry that had expired: `latest` must not be forgotten at once */
-};
-
-_Static_assert(sizeof(struct entry) == POOL_ITEM_BYTES && sizeof(struct record) == POOL_ITEM_BYTES,
-               "64 bytes a permit, as weir_options.permits says");
-_Static_assert(POOL_NONE == RING_NONE, "one number means none in slot.ring and ask.ring");
-
-static struct record *record_of(const struct store *store, uint32_t record)
-{
-    return pool_item(&store->records, record);
-}
-
-static struct entry *entry_of(const struct store *store, uint32_t entry)
-{
-    return pool_item(&store->permits, entry);
-}
-
-/* Links are written atomically: see pool.h. */
-static void set_link(uint32_t *link, uint32_t entry)
-{
-    __atomic_store_n(link, entry, __ATOMIC_RELAXED);
-}
 
 /* Wait until the record is ours: its holder is running. */
 static void lock_patiently(struct record *record)
@@ -94,179 +50,40 @@ static uint64_t state_of(const struct store *store, uint32_t record)
     return (uint64_t)record_of(store, record)->gen << 32 | record;
 }
 
-/* ---- The list of entries, under the record's lock ------------------------------------------------------------- */
-
-static void begin_record(struct record *record, bool is_shared)
-{
-    set_link(&record->first, POOL_NONE);
-    record->last = POOL_NONE;
-    record->held = 0;
-    record->hash = 0;
-    record->latest = 0;
-    record->is_shared = is_shared;
-    record->has_dropped = false;
-}
-
-/* Behind all that expire no later: the end, unless stamps came late or `hold` was shortened. */
-static void link_entry(const struct store *store, struct record *record, uint32_t number)
-{
-    struct entry *entry = entry_of(store, number);
-    uint32_t before = record->last, after = POOL_NONE;
-    while (before != POOL_NONE && entry_of(store, before)->expires_at > entry->expires_at) {
-        after = before;
-        before = entry_of(store, before)->previous;
-    }
-    entry->previous = before;
-    set_link(&entry->next, after);
-    set_link(before == POOL_NONE ? &record->first : &entry_of(store, before)->next, number);
-    *(after == POOL_NONE ? &record->last : &entry_of(store, after)->previous) = number;
-}
-
-static void unlink_entry(const struct store *store, struct record *record, uint32_t number)
-{
-    const struct entry *entry = entry_of(store, number);
-    uint32_t before = entry->previous, after = entry->next;
-    set_link(before == POOL_NONE ? &record->first : &entry_of(store, before)->next, after);
-    *(after == POOL_NONE ? &record->last : &entry_of(store, after)->previous) = before;
-}
-
-/* Give an entry back to the pool, and to others unless the record's reservation needs it. */
-static void drop_entry(struct store *store, struct record *record, uint32_t number)
-{
-    struct entry *entry = entry_of(store, number);
-    bool was_reserved = record->is_shared && record->entries <= record->reserved;
-    unlink_entry(store, record, number);
-    record->held -= entry->cost;
-    if (record->is_shared)
-        record->entries--;
-    __atomic_store_n(&entry->fence, 0, __ATOMIC_RELAXED);
-    pool_give(&store->permits, number);
-    if (!was_reserved)
-        pool_unreserve(&store->permits, 1);
-}
-
-static void drop_expired(struct store *store, struct record *record, weir_ns at)
-{
-    while (record->first != POOL_NONE && entry_of(store, record->first)->expires_at <= at) {
-        drop_entry(store, record, record->first);
-        record->has_dropped = true;
-    }
-}
-
-/* A new permit, from an entry that nobody else has. Its fence. */
-static uint64_t add_entry(struct store *store, uint32_t record_number, uint32_t number, uint64_t cost,
-                          weir_ns expires_at)
-{
-    struct record *record = record_of(store, record_number);
-    struct entry *entry = entry_of(store, number);
-    CELL_STEP();
-    uint64_t fence = __atomic_add_fetch(&store->fence, 1, __ATOMIC_RELAXED);
-    entry->cost = (uint16_t)cost;
-    entry->expires_at = expires_at;
-    link_entry(store, record, number);
-    record->held += entry->cost;
-    if (record->is_shared)
-        record->entries++;
-    __atomic_store_n(&entry->record, record_number, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->fence, fence, __ATOMIC_RELEASE);
-    return fence;
-}
-
-/* ---- Answers ---------------------------------------------------------------------------------------------------- */
-
-/* What is held at an instant, expired entries left aside. Steps over those, which the next acquire drops. */
-struct view {
-    weir_ns at, last_at;
-    uint32_t first;
-    uint64_t held;
-};
-
-static struct view view_at(const struct store *store, const struct record *record, weir_ns now)
-{
-    weir_ns latest = record->latest;
-    struct view view = { now > latest ? now : latest, 0, record->first, record->held };
-    while (view.first != POOL_NONE && entry_of(store, view.first)->expires_at <= view.at) {
-        view.held -= entry_of(store, view.first)->cost;
-        view.first = entry_of(store, view.first)->next;
-    }
-    if (view.first != POOL_NONE)
-        view.last_at = entry_of(store, record->last)->expires_at;
-    return view;
-}
-
-/* A look at an empty record. */
-static struct view view_of_none(weir_ns now)
-{
-    return (struct view){ now, 0, POOL_NONE, 0 };
-}
-
-static weir_ns within_horizon(weir_ns instant)
-{
-    return instant > WEIR_HORIZON ? WEIR_NO_TIME : instant;
-}
-
-/* When enough will have expired for `cost`: reads one entry for each permit that has to go. */
-static weir_ns retry_at(const struct store *store, const struct shape *shape, const struct view *view,
-                        uint64_t cost)
-{
-    uint64_t held = view->held;
-    weir_ns at = view->at;
-    if (cost > shape->capacity)
-        return WEIR_NO_TIME;
-    for (uint32_t i = view->first; held > shape->capacity - cost; i = entry_of(store, i)->next) {
-        held -= entry_of(store, i)->cost;
-        at = entry_of(store, i)->expires_at;
-    }
-    return within_horizon(at);
-}
-
-static enum weir_outcome answer_view(const struct store *store, const struct shape *shape,
-                                     const struct view *view, uint64_t cost, struct report *report)
-{
-    enum weir_outcome outcome = cost > shape->capacity                            ? WEIR_NEVER
-                                : cost > 0 && view->held > shape->capacity - cost ? WEIR_DENY
-                                                                                  : WEIR_ALLOW;
-    report->remaining = view->held < shape->capacity ? shape->capacity - view->held : 0;
-    report->retry_at =
-        outcome == WEIR_ALLOW && cost > 0 ? view->at : retry_at(store, shape, view, cost == 0 ? 1 : cost);
-    report->reset_at = view->held > 0 ? within_horizon(view->last_at) : view->at;
-    return outcome;
-}
-
 /* Permits that were given before state was lost may be in use until the last of them would have expired. */
 static bool begins_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
-                    struct report *report)
+                         struct report *report)
 {
     weir_ns until = shape->lost_at + shape->hold;
     if (!shape->starts_empty || now >= until)
         return false;
     *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };
-    *report = (struct report){ 0, cost > shape->capacity ? WEIR_NO_TIME : within_horizon(until),
-                               within_horizon(until) };
+    *report = (struct report){ 0, cost > shape->capacity ? WEIR_NO_TIME : record_within_horizon(until),
+                               record_within_horizon(until) };
     return true;
 }
 
 /* ---- Deciding ------------------------------------------------------------------------------------------------------ */
 
 /* Under the record's lock, after a view that has room: give the permit and tell the numbers after it. */
-static void grant(struct ask *ask, uint32_t record_number, const struct view *view)
+static void grant(struct ask *ask, uint32_t record_number, const struct record_view *view)
 {
     struct store *store = ask->store;
     struct record *record = record_of(store, record_number);
-    drop_expired(store, record, view->at);
+    record_drop_expired(store, record, view->at);
     record->latest = view->at;
     ask->out->permit = ask->permit;
-    ask->out->fence = add_entry(store, record_number, ask->permit, ask->cost, view->at + ask->shape->hold);
+    ask->out->fence = record_add(store, record_number, ask->permit, ask->cost, view->at + ask->shape->hold);
     ask->permit = POOL_NONE; /* the record's now */
     ask->out->report.remaining = ask->shape->capacity - record->held;
-    ask->out->report.reset_at = within_horizon(entry_of(store, record->last)->expires_at);
+    ask->out->report.reset_at = record_within_horizon(entry_of(store, record->last)->expires_at);
 }
 
 /* Under the record's lock: answer what is asked. True: it may be taken. */
-static bool look_at_record(struct ask *ask, uint32_t record, struct view *view)
+static bool look_at_record(struct ask *ask, uint32_t record, struct record_view *view)
 {
-    *view = view_at(ask->store, record_of(ask->store, record), ask->now);
-    ask->out->outcome = answer_view(ask->store, ask->shape, view, ask->cost, &ask->out->report);
+    *view = record_view(ask->store, record_of(ask->store, record), ask->now);
+    ask->out->outcome = record_answer(ask->store, ask->shape, view, ask->cost, &ask->out->report);
     ask->out->at = view->at;
     return ask->verb == ASK_TAKE && ask->out->outcome == WEIR_ALLOW;
 }
@@ -280,13 +97,13 @@ static bool claim_permit(struct ask *ask)
 }
 
 /* Under the record's lock: a permit out of the pool, which the record's own expired ones go back to. */
-static bool claim_for(struct ask *ask, struct record *record, const struct view *view)
+static bool claim_for(struct ask *ask, struct record *record, const struct record_view *view)
 {
     if (claim_permit(ask))
         return true;
     if (view->first == record->first)
         return false;
-    drop_expired(ask->store, record, view->at);
+    record_drop_expired(ask->store, record, view->at);
     record->latest = view->at;
     return claim_permit(ask);
 }
@@ -319,7 +136,7 @@ enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen)
         full_answer(ask, WEIR_REASON_CONTENDED);
         return TURN_DONE;
     }
-    struct view view;
+    struct record_view view;
     bool owns = is_of_cell(record, seen);
     bool takes = owns && look_at_record(ask, number, &view);
     bool is_claimed = takes && claim_for(ask, record, &view);
@@ -344,7 +161,7 @@ bool permit_charge_shared(struct ask *ask, uint32_t number)
     }
     if (!word_lock(&record->lock, LOCK_SPINS))
         return false;
-    struct view view;
+    struct record_view view;
     bool takes = look_at_record(ask, number, &view);
     /* What an attempt at a record of its own had claimed goes back: this entry is one of those reserved. */
     uint32_t claimed = ask->permit;
@@ -364,17 +181,19 @@ struct step permit_begin(struct ask *ask, weir_ns now, struct report *report)
     struct step step;
     if (begins_empty(ask->shape, now, ask->cost, &step, report))
         return step;
-    struct view view = view_of_none(now);
-    enum weir_outcome outcome = answer_view(store, ask->shape, &view, ask->cost, report);
-    if (ask->verb != ASK_TAKE || outcome != WEIR_ALLOW)
+    struct record_view view = record_view(store, NULL, now);
+    enum weir_outcome outcome = record_answer(store, ask->shape, &view, ask->cost, report);
+    if ((ask->verb != ASK_TAKE && ask->verb != ASK_QUEUE) || outcome != WEIR_ALLOW)
         return (struct step){ outcome, 0, now };
     struct record *record = record_of(store, ask->ring);
-    begin_record(record, false);
+    record_begin(record, false);
     record->hash = ask->key.hash;
     record->latest = now;
-    ask->fence = add_entry(store, ask->ring, ask->permit, ask->cost, now + ask->shape->hold);
+    if (ask->verb == ASK_QUEUE)
+        return (struct step){ WEIR_ALLOW, state_of(store, ask->ring), now };
+    ask->fence = record_add(store, ask->ring, ask->permit, ask->cost, now + ask->shape->hold);
     report->remaining -= ask->cost;
-    report->reset_at = within_horizon(now + ask->shape->hold);
+    report->reset_at = record_within_horizon(now + ask->shape->hold);
     return (struct step){ WEIR_ALLOW, state_of(store, ask->ring), now };
 }
 
@@ -388,7 +207,8 @@ bool permit_may_claim(const struct store *store)
 enum ring_result permit_claim(struct ask *ask)
 {
     struct store *store = ask->store;
-    if (!claim_permit(ask) || !pool_reserve(&store->records, 1))
+    bool needs_permit = ask->verb != ASK_QUEUE;
+    if ((needs_permit && !claim_permit(ask)) || !pool_reserve(&store->records, 1))
         return RING_FULL;
     ask->ring = pool_take(&store->records);
     return RING_OK;
@@ -451,7 +271,7 @@ bool permit_retire(struct store *store, struct cell *cell, struct cell seen, str
     if (retires) {
         record->gen = (record->gen + 1) & RECORD_GEN_MASK;
         while (record->first != POOL_NONE)
-            drop_entry(store, record, record->first);
+            record_drop(store, record, record->first);
     }
     word_unlock(&record->lock);
     if (retires) {
@@ -484,7 +304,7 @@ int permit_reserve_shared(struct store *store, const struct shape *shape, struct
     }
     slot->ring = pool_take(&store->records);
     struct record *record = record_of(store, slot->ring);
-    begin_record(record, true);
+    record_begin(record, true);
     record->entries = 0;
     record->reserved = (uint32_t)shape->capacity;
     store->reserved_permits += shape->capacity;
@@ -514,7 +334,7 @@ void permit_release_shared(struct store *store, const struct shape *shape, struc
     struct record *record = record_of(store, slot->ring);
     lock_patiently(record);
     while (!slot->is_handed_on && record->first != POOL_NONE)
-        drop_entry(store, record, record->first);
+        record_drop(store, record, record->first);
     uint32_t before = record->reserved > record->entries ? record->reserved : record->entries;
     record->reserved -= (uint32_t)shape->capacity;
     uint32_t after = record->reserved > record->entries ? record->reserved : record->entries;
@@ -573,9 +393,7 @@ weir_ns store_permit_renew(struct store *store, const struct shape *shape, const
         return WEIR_NO_TIME;
     if (is_held(store, record, permit, &at)) {
         expires_at = at + shape->hold;
-        unlink_entry(store, record, permit->place);
-        entry_of(store, permit->place)->expires_at = expires_at;
-        link_entry(store, record, permit->place);
+        record_move(store, record, permit->place, expires_at);
         record->latest = at;
     }
     word_unlock(&record->lock);
@@ -603,7 +421,7 @@ bool store_permit_release(struct store *store, const struct shape *shape, const 
     if (record == NULL)
         return false;
     bool held = is_held(store, record, permit, &at);
-    drop_entry(store, record, permit->place);
+    record_drop(store, record, permit->place);
     word_unlock(&record->lock);
     return held;
 }
@@ -615,6 +433,62 @@ void permit_undo(struct store *store, uint64_t hash, const struct store_answer *
     struct record *record = lock_holder(store, &permit);
     if (record == NULL)
         return;
-    drop_entry(store, record, permit.place);
+    record_drop(store, record, permit.place);
     word_unlock(&record->lock);
+}
+
+/* ---- Those who wait ---------------------------------------------------------------------------------------------- */
+
+/*
+ * Unit by unit, as log_foresee(): what is free goes at once, then each takes what expires, oldest first; and a permit given to
+ * one of those ahead stays for the whole of `hold`.
+ */
+static weir_ns foresee(const struct store *store, const struct shape *shape, const struct record_view *view,
+                       uint64_t ahead, uint64_t cost)
+{
+    if (cost > shape->capacity || ahead > WEIR_HORIZON)
+        return WEIR_NO_TIME;
+    uint64_t unit = ahead + cost - 1, place = unit % shape->capacity, wanted = place + 1 + view->held;
+    weir_ns at = view->at;
+    for (uint32_t i = view->first; wanted > shape->capacity; i = entry_of(store, i)->next) {
+        at = entry_of(store, i)->expires_at;
+        wanted -= entry_of(store, i)->cost < wanted ? entry_of(store, i)->cost : wanted;
+    }
+    uint64_t rounds = unit / shape->capacity;
+    return rounds > (WEIR_HORIZON - view->at) / shape->hold ? WEIR_NO_TIME
+                                                            : record_within_horizon(at + rounds * shape->hold);
+}
+
+weir_ns permit_foresee_absent(const struct shape *shape, weir_ns now, uint64_t ahead, uint64_t cost)
+{
+    weir_ns until = shape->starts_empty ? shape->lost_at + shape->hold : 0;
+    struct record_view view = view_of_none(now > until ? now : until);
+    return view.at > WEIR_HORIZON ? WEIR_NO_TIME : foresee(NULL, shape, &view, ahead, cost);
+}
+
+bool permit_foresee(struct store *store, const struct shape *shape, struct cell seen, weir_ns now,
+                    uint64_t ahead, uint64_t cost, weir_ns *out)
+{
+    struct record *record = record_of(store, (uint32_t)seen.state);
+    if (!word_lock(&record->lock, LOCK_SPINS))
+        return false;
+    bool owns = is_of_cell(record, seen);
+    if (owns) {
+        struct record_view view = record_view(store, record, now);
+        *out = foresee(store, shape, &view, ahead, cost);
+    }
+    word_unlock(&record->lock);
+    return owns;
+}
+
+bool permit_clear(struct store *store, struct cell seen)
+{
+    struct record *record = record_of(store, (uint32_t)seen.state);
+    if (!word_lock(&record->lock, LOCK_SPINS))
+        return false;
+    bool owns = is_of_cell(record, seen);
+    while (owns && record->first != POOL_NONE)
+        record_drop(store, record, record->first);
+    word_unlock(&record->lock);
+    return owns;
 }

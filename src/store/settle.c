@@ -66,19 +66,36 @@ bool store_refund(struct store *store, const struct shape *shape, uint64_t hash,
     return true;
 }
 
+/* A key that is waited for keeps its cell, and with it the bit. */
+static bool clear(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+{
+    if (is_log(shape))
+        return log_clear(store, seen);
+    if (is_permits(shape))
+        return permit_clear(store, seen);
+    uint64_t tag = (uint64_t)shape->number << CELL_TAG_BITS | (seen.tag & ~CELL_SHAPE_MASK);
+    return cell_exchange(cell, seen, (struct cell){ tag, shape->absent });
+}
+
+static bool forget(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+{
+    static const struct cell empty = { 0, 0 };
+    if ((seen.tag & CELL_QUEUED) != 0)
+        return clear(store, shape, cell, seen);
+    return is_permits(shape) ? permit_retire(store, cell, seen, empty, 0, false, LOG_WAIT)
+           : is_log(shape)   ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
+                             : cell_exchange(cell, seen, empty);
+}
+
 /* Nothing has to be told to the floor: a forgotten key is whole because somebody said so. */
 bool store_reset(struct store *store, const struct shape *shape, uint64_t hash)
 {
-    static const struct cell empty = { 0, 0 };
     struct cell seen, *cell;
     enum kin kin;
     for (unsigned attempts = 0; (cell = find_kin(store, shape, hash, &seen, &kin)) != NULL; attempts++) {
         if (kin == KIN_LATER)
             return false;
-        bool forgot = is_permits(shape) ? permit_retire(store, cell, seen, empty, 0, false, LOG_WAIT)
-                      : is_log(shape)   ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
-                                        : cell_exchange(cell, seen, empty);
-        if (forgot || (has_record(shape) && attempts == PLACE_ATTEMPTS))
+        if (forget(store, shape, cell, seen) || (has_record(shape) && attempts == PLACE_ATTEMPTS))
             break;
     }
     return true;

@@ -40,6 +40,8 @@ struct step ask_apply(struct ask *ask, uint64_t word, weir_ns now)
         return (struct step){ ask->settled.word != word ? WEIR_ALLOW : WEIR_DENY, ask->settled.word, now };
     case ASK_HOLD:
         return memory_hold(ask, word, now);
+    case ASK_QUEUE:
+        return (struct step){ WEIR_ALLOW, shape_dated(ask->shape, word, now), now };
     default:
         return shape_decide(ask->shape, word, now, ask->cost);
     }
@@ -113,6 +115,8 @@ static enum turn charge_found(struct ask *ask, const struct look *look)
     struct cell *cell = look_cell(look, look->final);
     if (__builtin_expect(kin_of(ask->store, ask->shape, seen) == KIN_STRANGER, 0))
         return meet_stranger(ask, cell, seen);
+    if (ask->verb == ASK_QUEUE)
+        return queue_found(ask, cell, seen);
     bool decides = ask->verb == ASK_TAKE || ask->verb == ASK_PEEK;
     if (decides && (seen.tag & CELL_QUEUED) != 0 && (ask->stance & STORE_TURN) == 0)
         return meet_queue(ask, cell, seen);
@@ -219,7 +223,7 @@ static enum turn promote(struct ask *ask, const struct look *look)
     struct step step = begin(ask, ask->now > floor ? ask->now : floor, &report);
     uint32_t permit = ask->permit;
     if (step.outcome == WEIR_ALLOW) {
-        struct cell next = { ask->key.word, step.word };
+        struct cell next = { ask->key.word | (ask->verb == ASK_QUEUE ? CELL_QUEUED : 0), step.word };
         if (!cell_exchange(look_cell(look, mine), look->seen[mine], next))
             return TURN_AGAIN;
         ask->ring = RING_NONE; /* the cell's now */

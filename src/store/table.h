@@ -4,6 +4,7 @@
  *
  *     table.c   deciding: find, charge, insert in two phases
  *     settle.c  charging without asking, giving back, forgetting
+ *     queue.c   keys that are waited for
  *     memory.c  keys that say whether something was done
  *     succeed.c  cells of an earlier shape become cells of the next
  *     place.c   which cell a new key may take, and taking cells from keys that are done
@@ -147,6 +148,7 @@ enum verb {
     ASK_PEEK,   /* what a take would answer; writes nothing */
     ASK_CHARGE, /* without asking */
     ASK_HOLD,   /* a memory */
+    ASK_QUEUE,  /* that somebody waits: charges nothing, but the key needs a cell */
 };
 
 /* What is asked, and what the slow path holds on to between its loops. */
@@ -202,6 +204,9 @@ struct step ask_apply(struct ask *ask, uint64_t word, weir_ns now);
 /* memory.c: the same for a hold. */
 struct step memory_hold(struct ask *ask, uint64_t word, weir_ns now);
 bool memory_is_dead(uint64_t word, weir_ns now);
+
+/* queue.c: the same for a key that somebody wants to wait for, on its FINAL cell. */
+enum turn queue_found(struct ask *ask, struct cell *cell, struct cell seen);
 
 /* All candidate cells of a key, each read at one instant. */
 #define LOOK_CELLS (2 * GROUP_CELLS)
@@ -288,6 +293,18 @@ bool log_retire(struct store *store, const struct shape *shape, struct cell *cel
 /* Turn a cell of an earlier shape of this lineage into one of `shape`. False: it was not as seen, or held all the time. */
 bool log_convert(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen);
 
+/* Put another tag word of the shape over the cell, in a new generation of its ring, so that whoever read the old content and
+   waits for the lock finds it gone. False: it was not as seen, or held all the time. */
+bool log_retag(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen,
+               uint64_t tag);
+
+/* log_foresee() of a cell of this lineage. False: it has changed hands, or was held all the time. */
+bool log_foresee_cell(struct store *store, const struct shape *shape, struct cell seen, weir_ns now,
+                      uint64_t ahead, uint64_t cost, weir_ns *out);
+
+/* Take out all stamps; the cell stays. False: as above. */
+bool log_clear(struct store *store, struct cell seen);
+
 /* shape_refund() for a cell of this lineage. False: the cell has changed hands. */
 bool log_refund_cell(struct store *store, const struct shape *shape, struct cell seen, weir_ns charged_at,
                      weir_ns now, uint64_t amount, struct settled *out);
@@ -318,6 +335,12 @@ void permit_unclaim(struct ask *ask);
  * old content and waits for the lock finds it gone. False: it is gone, or the lock was held all the time.
  */
 bool permit_retag(struct store *store, struct cell *cell, struct cell seen, uint64_t tag);
+
+/* log_foresee_cell() and log_clear() for permits; and when a key without a cell would give them. */
+bool permit_foresee(struct store *store, const struct shape *shape, struct cell seen, weir_ns now,
+                    uint64_t ahead, uint64_t cost, weir_ns *out);
+weir_ns permit_foresee_absent(const struct shape *shape, weir_ns now, uint64_t ahead, uint64_t cost);
+bool permit_clear(struct store *store, struct cell seen);
 
 /* Whether nothing is held and nobody could be told otherwise by an older stamp. */
 bool permit_cell_is_dead(struct store *store, struct cell seen, weir_ns now);
