@@ -73,8 +73,9 @@ static const struct weir_size *size_of(const struct limit *limit, const struct s
 static bool is_unchanged(const struct limit *old, const struct limit *limit)
 {
     const struct weir_limit *x = &old->given, *y = &limit->given;
-    return set_same_size(&old->family->members[0].size, &limit->family->members[0].size)
-           && x->when_full == y->when_full && x->refused == y->refused && x->state_lost == y->state_lost
+    return set_same_size(&old->family->members[0].size, &limit->family->members[0].size) && x->hold == y->hold
+           && x->wait.up_to == y->wait.up_to && x->wait.queue == y->wait.queue && x->when_full == y->when_full
+           && x->refused == y->refused && x->state_lost == y->state_lost
            && x->retries_free_within == y->retries_free_within && old->override_count == limit->override_count
            && !limit->has_new_override;
 }
@@ -219,7 +220,7 @@ static void succeed(struct weir *weir, const struct limit *before, const struct 
     for (size_t i = 0; limit->shape->starts_empty && before->shape->starts_empty && i < limit->family->count;
          i++) {
         struct shape *shape = limit->family->members[i].shape;
-        if (shape->algorithm != WEIR_SLIDING_LOG)
+        if (shape->algorithm != WEIR_SLIDING_LOG && shape->algorithm != WEIR_CONCURRENCY)
             shape->absent = shape_convert(before->shape, shape, before->shape->absent);
     }
 }

@@ -3,10 +3,12 @@
  * composite.c - several limits, all or nothing.
  *
  * A composite is decided in two passes. The first looks at every limit: a refusal seen there has written nothing. The
- * second charges them in one total order (logs, windows, buckets, cells shared by overflowing keys last; within a
+ * second charges them in one total order (permits, logs, windows, buckets, cells shared by overflowing keys last; within a
  * class by hash) and, when a race was lost in between, gives back strictly what it took, in reverse. Because all
  * requests use one order, the one that is ahead never waits for one behind: of conflicting requests at least one
  * passes (P27).
+ *
+ * Permits are taken by requests that acquire; everybody else looks at them, in both passes.
  *
  * A part whose limit knows the request already (retry.c) is looked at and not charged.
  *
@@ -35,10 +37,20 @@ static bool decide_part(const struct composite *all, struct part *part, bool is_
 static unsigned charge_class(const struct part *part)
 {
     if (part->answer.policy == WEIR_POLICY_OVERFLOW)
-        return 3;
-    if (part->shape == NULL)
         return 4;
-    return part->shape->algorithm == WEIR_SLIDING_LOG ? 0 : part->shape->algorithm <= WEIR_LEAKY_BUCKET ? 2 : 1;
+    if (part->shape == NULL)
+        return 5;
+    switch (part->shape->algorithm) {
+    case WEIR_CONCURRENCY:
+        return 0;
+    case WEIR_SLIDING_LOG:
+        return 1;
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+        return 3;
+    default:
+        return 2;
+    }
 }
 
 static bool goes_before(const struct part *x, const struct part *y)

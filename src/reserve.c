@@ -12,19 +12,18 @@
  *     4 .. 11      nonce
  *     12 .. 19     expiry, a stamp
  *     then a part: lineage (4), flags (4), hash (8), cost (8), charged at (8)
- *     last 16      SipHash-1-3 of all before, under two keys made from the secret
+ *     last 16      the proof (sealed.h)
  *
  * Little endian throughout. A part names its limit by lineage, so a reservation outlives a change of the limits; of one
  * that was removed nothing is left to settle.
  */
 #include <string.h>
 
-#include "set.h"
+#include "sealed.h"
 
 #define VERSION 1
 #define HEAD_LEN 20
 #define PART_LEN 32
-#define PROOF_LEN 16
 #define FLAG_SETTLES 1u /* a settlement changes this part; a cancel gives back all */
 
 _Static_assert(HEAD_LEN + WEIR_ASKS_MAX * PART_LEN + PROOF_LEN <= WEIR_RESERVATION_MAX,
@@ -45,76 +44,47 @@ struct reservation {
 
 /* ---- As bytes -------------------------------------------------------------------------------------------------- */
 
-static void put(unsigned char **at, uint64_t value, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        *(*at)++ = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char **at, size_t len)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < len; i++)
-        value |= (uint64_t) * (*at)++ << (8 * i);
-    return value;
-}
-
-/* Two hashes under different keys: 128 bits that only this limiter can make. */
-static void prove(const struct weir *weir, const unsigned char *bytes, size_t len,
-                  unsigned char proof[PROOF_LEN])
-{
-    unsigned char *at = proof;
-    for (uint64_t which = 1; which <= 2; which++) {
-        struct siphash state = weir->seed;
-        uint64_t domain[2] = { UINT64_MAX - which, which }; /* no limit's name has such a length */
-        siphash_absorb(&state, domain, sizeof domain);
-        put(&at, siphash_end(state, bytes, len), 8);
-    }
-}
-
 static void encode(const struct weir *weir, const struct reservation *reservation, struct weir_reservation *out)
 {
     unsigned char *at = out->bytes;
-    put(&at, VERSION, 1);
-    put(&at, reservation->count, 3);
-    put(&at, reservation->nonce, 8);
-    put(&at, reservation->expires_at, 8);
+    sealed_put(&at, VERSION, 1);
+    sealed_put(&at, reservation->count, 3);
+    sealed_put(&at, reservation->nonce, 8);
+    sealed_put(&at, reservation->expires_at, 8);
     for (size_t i = 0; i < reservation->count; i++) {
         const struct charged *part = &reservation->parts[i];
-        put(&at, part->lineage, 4);
-        put(&at, part->flags, 4);
-        put(&at, part->hash, 8);
-        put(&at, part->cost, 8);
-        put(&at, part->at, 8);
+        sealed_put(&at, part->lineage, 4);
+        sealed_put(&at, part->flags, 4);
+        sealed_put(&at, part->hash, 8);
+        sealed_put(&at, part->cost, 8);
+        sealed_put(&at, part->at, 8);
     }
     out->len = (size_t)(at - out->bytes) + PROOF_LEN;
-    prove(weir, out->bytes, out->len - PROOF_LEN, at);
+    sealed_prove(weir, SEALED_RESERVATION, out->bytes, out->len - PROOF_LEN, at);
 }
 
 /* Refuses what this limiter did not make, and what has expired. */
 static int decode(const struct weir *weir, const void *bytes, size_t len, weir_ns now, struct reservation *out)
 {
     const unsigned char *at = bytes;
-    unsigned char proof[PROOF_LEN];
     if (len < HEAD_LEN + PROOF_LEN || len > WEIR_RESERVATION_MAX)
         return WEIR_ERR_RESERVATION;
-    prove(weir, at, len - PROOF_LEN, proof);
-    if (!bytes_equal_constant_time(proof, at + len - PROOF_LEN, PROOF_LEN))
+    if (!sealed_is_ours(weir, SEALED_RESERVATION, at, len))
         return WEIR_ERR_RESERVATION;
-    uint64_t version = get(&at, 1);
-    out->count = (size_t)get(&at, 3);
-    out->nonce = get(&at, 8);
-    out->expires_at = get(&at, 8);
+    uint64_t version = sealed_get(&at, 1);
+    out->count = (size_t)sealed_get(&at, 3);
+    out->nonce = sealed_get(&at, 8);
+    out->expires_at = sealed_get(&at, 8);
     if (version != VERSION || out->count > WEIR_ASKS_MAX || len != HEAD_LEN + out->count * PART_LEN + PROOF_LEN
         || now >= out->expires_at)
         return WEIR_ERR_RESERVATION;
     for (size_t i = 0; i < out->count; i++) {
         struct charged *part = &out->parts[i];
-        part->lineage = (uint32_t)get(&at, 4);
-        part->flags = (uint32_t)get(&at, 4);
-        part->hash = get(&at, 8);
-        part->cost = get(&at, 8);
-        part->at = get(&at, 8);
+        part->lineage = (uint32_t)sealed_get(&at, 4);
+        part->flags = (uint32_t)sealed_get(&at, 4);
+        part->hash = sealed_get(&at, 8);
+        part->cost = sealed_get(&at, 8);
+        part->at = sealed_get(&at, 8);
     }
     return 0;
 }
@@ -134,7 +104,8 @@ static bool has_estimates(const struct weir_ask *asks, size_t count)
     return false;
 }
 
-/* What was charged, ask by ask: an ask that was not (cost 0, unlimited, a duplicate, overflowing keys) is left out. */
+/* What was charged, ask by ask: an ask that was not (cost 0, unlimited, a duplicate, overflowing keys, permits) is left
+   out. */
 static void note_charges(const struct weir_set *set, const struct weir_ask *asks, size_t count,
                          const struct weir_decision *each, struct reservation *out)
 {
@@ -144,7 +115,7 @@ static void note_charges(const struct weir_set *set, const struct weir_ask *asks
         const struct limit *limit = set->limits[asks[i].limit];
         uint64_t hash = set_hash(limit, asks[i].key, asks[i].key_len);
         if (asks[i].cost == 0 || each[i].outcome != WEIR_ALLOW || each[i].policy != WEIR_POLICY_NONE
-            || set_shape(set, limit, hash) == NULL)
+            || set_shape(set, limit, hash) == NULL || limit->shape->algorithm == WEIR_CONCURRENCY)
             continue;
         out->parts[out->count++] =
             (struct charged){ .lineage = limit->family->lineage,

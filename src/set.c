@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/entropy.h"
 #include "base/memory.h"
 
@@ -307,6 +308,7 @@ static int claim_shape(struct weir *weir, struct limit *limit, const struct weir
         sized.rate = size->rate;
         sized.burst = size->burst;
         sized.debt = size->debt;
+        sized.at_most = size->at_most;
         int code = family_add(weir, family, &sized);
         if (code != 0)
             return code;
@@ -404,7 +406,7 @@ int weir_new(struct weir **out, const struct weir_options *options)
                          .keys = wanted->keys == 0 ? DEFAULT_KEYS : wanted->keys,
                          .log_stamps = wanted->log_stamps == 0 ? DEFAULT_LOG_STAMPS : wanted->log_stamps,
                          .permits = wanted->permits == 0 ? DEFAULT_PERMITS : wanted->permits,
-                         .fence = wanted->fence,
+                         .fence = wanted->fence == 0 ? (uint64_t)clock_wall() : wanted->fence,
                          .new_keys = wanted->new_keys },
                      &weir->allocator);
     if (code != 0)

@@ -91,6 +91,9 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
         return bucket_init(shape, &paced);
     }
     case WEIR_CONCURRENCY:
+        /* There is nothing to charge for a refusal, and a duplicate could not be given its permit. */
+        if (limit->refused != WEIR_REFUSAL_FREE || limit->retries_free_within > 0)
+            return WEIR_ERR_OPTION;
         if (limit->hold < WEIR_MILLISECOND || limit->hold > WEIR_HORIZON)
             return WEIR_ERR_HOLD;
         shape->hold = limit->hold;
@@ -267,7 +270,7 @@ uint64_t shape_convert(const struct shape *old, const struct shape *next, uint64
 
 uint64_t shape_lost(const struct shape *shape)
 {
-    if (!shape->starts_empty || shape->algorithm == WEIR_SLIDING_LOG)
+    if (!shape->starts_empty || shape->algorithm == WEIR_SLIDING_LOG || shape->algorithm == WEIR_CONCURRENCY)
         return 0;
     if (is_bucket(shape))
         return bucket_absent(shape);

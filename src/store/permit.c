@@ -2,8 +2,7 @@
 /*
  * permit.c - permits: a cell whose word says which record knows who holds how much until when.
  *
- * A permit is an entry {fence, cost, expiry} of its key's record, in a list ordered by expiry: the oldest are dropped in
- * front, and with one `hold` for all a new one goes to the end. Dropping what has expired, seeing whether there is room,
+ * A permit is an entry {fence, cost, expiry} of its key's record (record.c). Dropping what has expired, seeing whether there is room,
  * adding the entry and raising the fence are one step under the record's lock, so a cost of several is given whole or not at
  * all, and of two requests that each want all of it one gets it (P28: at every instant at most `at_most` are unexpired).
  *
@@ -79,12 +78,18 @@ static void grant(struct ask *ask, uint32_t record_number, const struct record_v
     ask->out->report.reset_at = record_within_horizon(entry_of(store, record->last)->expires_at);
 }
 
-/* Under the record's lock: answer what is asked. True: it may be taken. */
+/* Under the record's lock: answer what is asked. True: it may be taken. A record that was made for who waits may be there
+   before anything can be taken. */
 static bool look_at_record(struct ask *ask, uint32_t record, struct record_view *view)
 {
+    struct step step;
     *view = record_view(ask->store, record_of(ask->store, record), ask->now);
-    ask->out->outcome = record_answer(ask->store, ask->shape, view, ask->cost, &ask->out->report);
     ask->out->at = view->at;
+    if (begins_empty(ask->shape, view->at, ask->cost, &step, &ask->out->report)) {
+        ask->out->outcome = step.outcome;
+        return false;
+    }
+    ask->out->outcome = record_answer(ask->store, ask->shape, view, ask->cost, &ask->out->report);
     return ask->verb == ASK_TAKE && ask->out->outcome == WEIR_ALLOW;
 }
 
@@ -153,12 +158,6 @@ enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen)
 bool permit_charge_shared(struct ask *ask, uint32_t number)
 {
     struct record *record = record_of(ask->store, number);
-    struct step step;
-    if (begins_empty(ask->shape, ask->now, ask->cost, &step, &ask->out->report)) {
-        ask->out->outcome = step.outcome;
-        ask->out->at = step.at;
-        return true;
-    }
     if (!word_lock(&record->lock, LOCK_SPINS))
         return false;
     struct record_view view;
@@ -175,22 +174,30 @@ bool permit_charge_shared(struct ask *ask, uint32_t number)
 }
 
 /* Nobody else knows the record yet: it needs no lock. A second try for the same key starts it over. */
+static void begin_own(struct ask *ask, weir_ns now)
+{
+    struct record *record = record_of(ask->store, ask->ring);
+    record_begin(record, false);
+    record->hash = ask->key.hash;
+    record->latest = now;
+}
+
+/* A key that is waited for has a record, though nothing is held. */
 struct step permit_begin(struct ask *ask, weir_ns now, struct report *report)
 {
     struct store *store = ask->store;
+    if (ask->verb == ASK_QUEUE) {
+        begin_own(ask, now);
+        return (struct step){ WEIR_ALLOW, state_of(store, ask->ring), now };
+    }
     struct step step;
     if (begins_empty(ask->shape, now, ask->cost, &step, report))
         return step;
     struct record_view view = record_view(store, NULL, now);
     enum weir_outcome outcome = record_answer(store, ask->shape, &view, ask->cost, report);
-    if ((ask->verb != ASK_TAKE && ask->verb != ASK_QUEUE) || outcome != WEIR_ALLOW)
+    if (ask->verb != ASK_TAKE || outcome != WEIR_ALLOW)
         return (struct step){ outcome, 0, now };
-    struct record *record = record_of(store, ask->ring);
-    record_begin(record, false);
-    record->hash = ask->key.hash;
-    record->latest = now;
-    if (ask->verb == ASK_QUEUE)
-        return (struct step){ WEIR_ALLOW, state_of(store, ask->ring), now };
+    begin_own(ask, now);
     ask->fence = record_add(store, ask->ring, ask->permit, ask->cost, now + ask->shape->hold);
     report->remaining -= ask->cost;
     report->reset_at = record_within_horizon(now + ask->shape->hold);
@@ -439,31 +446,17 @@ void permit_undo(struct store *store, uint64_t hash, const struct store_answer *
 
 /* ---- Those who wait ---------------------------------------------------------------------------------------------- */
 
-/*
- * Unit by unit, as log_foresee(): what is free goes at once, then each takes what expires, oldest first; and a permit given to
- * one of those ahead stays for the whole of `hold`.
- */
-static weir_ns foresee(const struct store *store, const struct shape *shape, const struct record_view *view,
-                       uint64_t ahead, uint64_t cost)
+/* Before it nothing can be taken. */
+static weir_ns begins_at(const struct shape *shape, weir_ns now)
 {
-    if (cost > shape->capacity || ahead > WEIR_HORIZON)
-        return WEIR_NO_TIME;
-    uint64_t unit = ahead + cost - 1, place = unit % shape->capacity, wanted = place + 1 + view->held;
-    weir_ns at = view->at;
-    for (uint32_t i = view->first; wanted > shape->capacity; i = entry_of(store, i)->next) {
-        at = entry_of(store, i)->expires_at;
-        wanted -= entry_of(store, i)->cost < wanted ? entry_of(store, i)->cost : wanted;
-    }
-    uint64_t rounds = unit / shape->capacity;
-    return rounds > (WEIR_HORIZON - view->at) / shape->hold ? WEIR_NO_TIME
-                                                            : record_within_horizon(at + rounds * shape->hold);
+    weir_ns until = shape->starts_empty ? shape->lost_at + shape->hold : 0;
+    return now > until ? now : until;
 }
 
 weir_ns permit_foresee_absent(const struct shape *shape, weir_ns now, uint64_t ahead, uint64_t cost)
 {
-    weir_ns until = shape->starts_empty ? shape->lost_at + shape->hold : 0;
-    struct record_view view = view_of_none(now > until ? now : until);
-    return view.at > WEIR_HORIZON ? WEIR_NO_TIME : foresee(NULL, shape, &view, ahead, cost);
+    struct record_view view = record_view(NULL, NULL, begins_at(shape, now));
+    return record_foresee(NULL, shape, &view, ahead, cost);
 }
 
 bool permit_foresee(struct store *store, const struct shape *shape, struct cell seen, weir_ns now,
@@ -474,8 +467,8 @@ bool permit_foresee(struct store *store, const struct shape *shape, struct cell 
         return false;
     bool owns = is_of_cell(record, seen);
     if (owns) {
-        struct record_view view = record_view(store, record, now);
-        *out = foresee(store, shape, &view, ahead, cost);
+        struct record_view view = record_view(store, record, begins_at(shape, now));
+        *out = record_foresee(store, shape, &view, ahead, cost);
     }
     word_unlock(&record->lock);
     return owns;
