@@ -49,7 +49,11 @@ struct weir_contract;
 
 /* ---- Diagnostics: what is wrong with a contract, all of it in one run ------------------------------------ */
 
-enum weir_severity { WEIR_SEVERITY_ERROR, WEIR_SEVERITY_WARNING };
+enum weir_severity {
+    WEIR_SEVERITY_ERROR,
+    WEIR_SEVERITY_WARNING,
+    WEIR_SEVERITY_NOTE /* of weir_contract_lint() alone: right as it is, and worth knowing */
+};
 
 struct weir_diagnostic {
     enum weir_severity severity;

@@ -13,7 +13,10 @@ static const char about[] = "Warn about what CONTRACT allows and its author prob
 
 static const char *severity_word(const struct weir_diagnostic *item)
 {
-    return item->severity == WEIR_SEVERITY_ERROR ? "error" : "warning";
+    static const char *const words[] = {
+        [WEIR_SEVERITY_ERROR] = "error", [WEIR_SEVERITY_WARNING] = "warning", [WEIR_SEVERITY_NOTE] = "note"
+    };
+    return words[item->severity];
 }
 
 /* One finding, with some hundred bytes of each text at most. */
@@ -47,6 +50,15 @@ static void print_json(const struct weir_diagnostics *diagnostics)
     printf("]}\n");
 }
 
+/* Notes are no faults. */
+static bool has_faults(const struct weir_diagnostics *diagnostics)
+{
+    for (size_t i = 0; i < weir_diagnostics_count(diagnostics); i++)
+        if (weir_diagnostics_at(diagnostics, i)->severity != WEIR_SEVERITY_NOTE)
+            return true;
+    return false;
+}
+
 static int lint(const char *path, unsigned replicas, bool is_json)
 {
     struct weir_diagnostics *diagnostics = NULL;
@@ -54,7 +66,7 @@ static int lint(const char *path, unsigned replicas, bool is_json)
     if (contract == NULL)
         return EXIT_WRONG;
     int error = weir_contract_lint(contract, replicas, &diagnostics);
-    int status = weir_diagnostics_count(diagnostics) > 0 ? EXIT_NO : EXIT_YES;
+    int status = has_faults(diagnostics) ? EXIT_NO : EXIT_YES;
     if (error != 0) {
         complain("lint", "%s", weir_error_text(error));
         status = EXIT_WRONG;

@@ -245,6 +245,7 @@ static const struct {
 } severities[] = {
     [WEIR_SEVERITY_ERROR] = { "error", "\033[1;31m" },
     [WEIR_SEVERITY_WARNING] = { "warning", "\033[1;35m" },
+    [WEIR_SEVERITY_NOTE] = { "note", "\033[1;36m" },
 };
 
 /* A caret under `column`; tabs are repeated so that it stands right at any tab width. Columns count characters. */

@@ -8,38 +8,71 @@
 /* Ten thousand limits with one fault need not be told ten thousand times. */
 #define REPLICA_WARNINGS_MAX 8
 
+static void tell(struct lint *lint, enum weir_severity severity, size_t index, const char *field,
+                 const char *cure, const char *message)
+{
+    const struct node *value = node_value(lint->limits[index], field);
+    diagnostics_add(lint->diagnostics, severity, value == NULL ? lint->limits[index]->place : value->place,
+                    cure, "limit '%s' %s", lint->rules->list[index].limit.name, message);
+}
+
 void lint_warn(struct lint *lint, size_t index, const char *field, const char *cure, const char *format, ...)
 {
     char message[400];
-    const struct node *value = node_value(lint->limits[index], field);
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments); /* cut where names are absurdly long */
     va_end(arguments);
-    diagnostics_add(lint->diagnostics, WEIR_SEVERITY_WARNING,
-                    value == NULL ? lint->limits[index]->place : value->place, cure, "limit '%s' %s",
-                    lint->rules->list[index].limit.name, message);
+    tell(lint, WEIR_SEVERITY_WARNING, index, field, cure, message);
+}
+
+void lint_note(struct lint *lint, size_t index, const char *field, const char *cure, const char *format, ...)
+{
+    char message[400];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    tell(lint, WEIR_SEVERITY_NOTE, index, field, cure, message);
+}
+
+/* "3 replicas of 5/s admit 15/s". */
+static void together(const struct lint *lint, const struct rule *rule, char *out, size_t size)
+{
+    struct text text = { .region = lint->load->scratch };
+    unsigned long long replicas = lint->replicas;
+    if (rule->limit.algorithm == WEIR_CONCURRENCY) {
+        (void)snprintf(out, size, "%llu replicas of %llu permits give %llu", replicas,
+                       (unsigned long long)rule->limit.at_most,
+                       (unsigned long long)bound_times(rule->limit.at_most, lint->replicas));
+        return;
+    }
+    rate_format(&rule->rate, &text);
+    const char *rate = text.at == NULL ? "" : text.at, *slash = strchr(rate, '/');
+    (void)snprintf(out, size, "%llu replicas of %s admit %llu%s", replicas, rate,
+                   (unsigned long long)bound_times(rule->rate.count, lint->replicas),
+                   slash == NULL ? "" : slash);
 }
 
 /* Each process counts for itself. */
 static void lint_replicas(struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
-    char together[80], rate[64];
-    struct text text = { .region = lint->load->scratch };
+    bool is_concurrency = rule->limit.algorithm == WEIR_CONCURRENCY;
+    char all[160];
     if (lint->replicas < 2 || rule->enforce == WEIR_ENFORCE_OFF
         || ++lint->replica_warnings > REPLICA_WARNINGS_MAX)
         return;
-    rate_format(&rule->rate, &text);
-    (void)snprintf(rate, sizeof rate, "%.*s", (int)text.len, text.at == NULL ? "" : text.at);
-    const char *slash = strchr(rate, '/');
-    (void)snprintf(together, sizeof together, "%llu%s",
-                   (unsigned long long)bound_times(rule->rate.count, lint->replicas),
-                   slash == NULL ? "" : slash);
-    lint_warn(lint, index, node_value(lint->limits[index], "scope") != NULL ? "scope" : "rate",
-              "divide the rate and the burst by the number of replicas, or send each key to one replica always",
-              "counts in each process by itself (scope process): %llu replicas of %s admit %s%s",
-              (unsigned long long)lint->replicas, rate, together,
+    together(lint, rule, all, sizeof all);
+    lint_warn(lint, index,
+              node_value(lint->limits[index], "scope") != NULL ? "scope"
+              : is_concurrency                                 ? "at-most"
+                                                               : "rate",
+              is_concurrency
+                  ? "divide at-most by the number of replicas, or send each key to one replica always"
+                  : "divide the rate and the burst by the number of replicas, or send each key to one replica "
+                    "always",
+              "counts in each process by itself (scope process): %s%s", all,
               lint->replica_warnings == REPLICA_WARNINGS_MAX ? "; others are not listed any more" : "");
 }
 
@@ -82,15 +115,18 @@ static void look(struct lint *lint, const struct node *root)
     for (size_t i = 0; binds != NULL && i < lint->rules->limit_count; i++) {
         lint_limit(lint, binds, i);
         lint_when(lint, i);
+        lint_wait(lint, i);
         lint_bind(lint, binds, i);
         lint_replicas(lint, i);
     }
+    lint_doors(lint, node_value(root, "identity") != NULL);
     lint_grouping(lint, root);
     lint_enforced(lint, lint->load->limits);
 }
 
 /* Read the text again, with the loader's warnings, and look. */
-static int review(const struct rules *loaded, uint64_t replicas, struct weir_diagnostics *found)
+static int review(const struct rules *loaded, uint64_t replicas, uint64_t permits,
+                  struct weir_diagnostics *found)
 {
     struct region scratch, home;
     struct weir_contract_server server = { 0 };
@@ -111,7 +147,7 @@ static int review(const struct rules *loaded, uint64_t replicas, struct weir_dia
         error = rules_finish(&load);
     if (error == 0)
         error = yaml_read(&scratch, loaded->text, found, &root); /* without findings: it was read before */
-    struct lint lint = { .load = &load, .rules = rules, .diagnostics = found };
+    struct lint lint = { .load = &load, .rules = rules, .diagnostics = found, .permits = permits };
     lint.replicas = replicas != 0 ? replicas : rules->replicas;
     lint.limits = REGION_NEW(&scratch, const struct node *, rules->limit_count + 1);
     if (error == 0 && lint.limits != NULL && load.limits != NULL)
@@ -129,10 +165,12 @@ int weir_contract_lint(const struct weir_contract *contract, unsigned replicas,
 {
     const struct rules *rules = contract_rules(contract);
     struct weir_diagnostics *found = diagnostics_new(rules->name, NULL);
+    struct weir_stats stats;
     *diagnostics = NULL;
     if (found == NULL)
         return WEIR_ERR_MEMORY;
-    int error = review(rules, replicas, found);
+    weir_stats(contract->limiter, 0, &stats);
+    int error = review(rules, replicas, stats.permits_free, found);
     if (!diagnostics_finish(found, rules->text))
         error = WEIR_ERR_MEMORY;
     if (error != 0) {

@@ -16,11 +16,16 @@ struct lint {
     const struct node **limits; /* by index of a rule */
     struct weir_diagnostics *diagnostics;
     uint64_t replicas;
+    uint64_t permits;          /* free in the pool: each size of a limit that overflows keeps its own back */
     unsigned replica_warnings; /* so far */
 };
 
 /* Warn about a field of a limit, or about the limit where it does not state the field. */
 __attribute__((format(printf, 5, 6))) void lint_warn(struct lint *lint, size_t index, const char *field,
+                                                     const char *cure, const char *format, ...);
+
+/* The same for what is right as it is, and worth knowing. */
+__attribute__((format(printf, 5, 6))) void lint_note(struct lint *lint, size_t index, const char *field,
                                                      const char *cure, const char *format, ...);
 
 struct binds;
@@ -30,6 +35,11 @@ void lint_limit(struct lint *lint, const struct binds *binds, size_t index);
 
 /* lint_when.c: conditions that nothing meets. */
 void lint_when(struct lint *lint, size_t index);
+
+/* lint_wait.c: turns and permits; and at which doors there are none. The auth doors are in use where the contract says whom
+   they believe. */
+void lint_wait(struct lint *lint, size_t index);
+void lint_doors(struct lint *lint, bool has_auth_doors);
 
 /* lint_bind.c: findings that need two limits. `binds` is made once for a contract. */
 struct binds *binds_new(struct lint *lint);

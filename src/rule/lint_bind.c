@@ -165,16 +165,6 @@ const struct rule *binds_find(const struct lint *lint, const struct binds *binds
 
 /* ---- Whose curve lies below --------------------------------------------------------------------------------------------------- */
 
-static bool is_bucket(const struct rule *rule)
-{
-    return rule->limit.algorithm == WEIR_TOKEN_BUCKET || rule->limit.algorithm == WEIR_LEAKY_BUCKET;
-}
-
-static uint64_t capacity(const struct rule *rule)
-{
-    return is_bucket(rule) ? rule->burst : rule->rate.count;
-}
-
 /* A calendar's windows count as their shortest in what is admitted, as their longest in what is allowed. */
 static weir_ns shortest(const struct rule *rule)
 {
@@ -202,16 +192,25 @@ static bool is_nested(const struct rule *inner, const struct rule *outer)
     return outer->is_calendar && strcmp(outer->limit.zone, "UTC") == 0 && WEIR_DAY % inner->rate.period == 0;
 }
 
+/* Whether `rule` has a permit whenever `other` has one: permits are given, renewed and returned together. */
+static bool holds_longer(const struct rule *other, const struct rule *rule)
+{
+    return other->limit.algorithm == rule->limit.algorithm && other->limit.at_most <= rule->limit.at_most
+           && other->limit.hold >= rule->limit.hold;
+}
+
 /* Whether `rule` would admit all that `other` lets through. */
 static bool is_within(const struct rule *other, const struct rule *rule)
 {
-    if (capacity(other) == 0)
+    if (other->limit.algorithm == WEIR_CONCURRENCY || rule->limit.algorithm == WEIR_CONCURRENCY)
+        return holds_longer(other, rule);
+    if (rule_capacity(other) == 0)
         return true;
-    if (capacity(other) > capacity(rule))
+    if (rule_capacity(other) > rule_capacity(rule))
         return false;
-    if (is_bucket(rule)) {
+    if (rule_is_bucket(rule)) {
         bool is_doubled = other->limit.algorithm == WEIR_FIXED_WINDOW;
-        return is_slower(other, rule) && bound_times(capacity(other), is_doubled ? 2 : 1) <= rule->burst;
+        return is_slower(other, rule) && bound_times(rule_capacity(other), is_doubled ? 2 : 1) <= rule->burst;
     }
     if (is_nested(rule, other))
         return true; /* each of its windows lies in one of the other's */
@@ -238,10 +237,18 @@ static bool makes_idle(const struct rule *other, const struct rule *rule)
 void lint_bind(struct lint *lint, const struct binds *binds, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
-    if (!is_plain(rule) || rule->enforce == WEIR_ENFORCE_OFF || capacity(rule) == 0)
+    if (!is_plain(rule) || rule->enforce == WEIR_ENFORCE_OFF || rule_capacity(rule) == 0)
         return;
     const struct rule *other = binds_find(lint, binds, index, makes_idle);
-    if (other != NULL)
+    if (other == NULL)
+        return;
+    if (rule->limit.algorithm == WEIR_CONCURRENCY)
+        lint_warn(
+            lint, index, "at-most", "remove one of the two, or correct its numbers",
+            "can never refuse: '%s' counts the same requests, gives no more permits than this one and holds "
+            "them no shorter",
+            other->limit.name);
+    else
         lint_warn(
             lint, index, "rate", "remove one of the two, or correct its numbers",
             "can never refuse: '%s' counts the same requests and admits no more than this one in any time",

@@ -4,11 +4,6 @@
 
 #include "rule/lint.h"
 
-static bool is_bucket(const struct rule *rule)
-{
-    return rule->limit.algorithm == WEIR_TOKEN_BUCKET || rule->limit.algorithm == WEIR_LEAKY_BUCKET;
-}
-
 /* ---- Windows where somebody counts on their edges -------------------------------------------------------------------- */
 
 /* Parts of paths behind which guessing pays. */
@@ -45,7 +40,7 @@ static const char *temptation(const struct rules *rules, const struct rule *rule
 static bool has_no_edge(const struct rule *other, const struct rule *rule)
 {
     (void)rule;
-    return other->limit.algorithm != WEIR_FIXED_WINDOW;
+    return other->limit.algorithm != WEIR_FIXED_WINDOW && other->limit.algorithm != WEIR_CONCURRENCY;
 }
 
 static void lint_window(struct lint *lint, const struct binds *binds, size_t index)
@@ -128,20 +123,33 @@ static void lint_key(struct lint *lint, size_t index)
 
 /* ---- Costs -------------------------------------------------------------------------------------------------------------- */
 
+/* What holds the costs, and how it can be made to hold more. */
+static const char *holder(const struct rule *rule, const char **cure)
+{
+    *cure = "raise the burst to the largest cost, or lower the cost";
+    if (rule->limit.algorithm == WEIR_LEAKY_QUEUE)
+        *cure = "write `algorithm: leaky-bucket` with a burst of the largest cost; `wait` may stay";
+    else if (rule->limit.algorithm == WEIR_CONCURRENCY)
+        *cure = "raise at-most to the largest cost, or lower the cost";
+    else if (!rule_is_bucket(rule))
+        *cure = "raise the count of the rate to the largest cost, or lower the cost";
+    return rule->limit.algorithm == WEIR_CONCURRENCY ? "at-most" : rule_is_bucket(rule) ? "burst" : "count";
+}
+
 static void lint_cost(struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
-    uint64_t capacity = is_bucket(rule) ? rule->burst : rule->rate.count;
-    const char *what = is_bucket(rule) ? "burst" : "count";
+    uint64_t capacity = rule_capacity(rule);
+    const char *cure, *what = holder(rule, &cure);
     if (capacity == 0)
         return;
     if (rule->has_cost_from && rule->cost_max > capacity)
-        lint_warn(lint, index, "cost", "raise the burst to the largest cost, or lower `max`",
+        lint_warn(lint, index, "cost", cure,
                   "takes costs up to %llu, and its %s is %llu: a request above that never passes, however long "
                   "it waits",
                   (unsigned long long)rule->cost_max, what, (unsigned long long)capacity);
     else if (rule->cost > capacity)
-        lint_warn(lint, index, "cost", "raise the burst to the cost at least",
+        lint_warn(lint, index, "cost", cure,
                   "charges %llu for each request, and its %s is %llu: no request ever passes",
                   (unsigned long long)rule->cost, what, (unsigned long long)capacity);
 }

@@ -285,7 +285,7 @@ static void says_how_long_callers_wait_and_what_permits_promise(void **state)
         "  - { name: shade, key: [tenant], rate: 5/s, burst: 1, enforce: shadow, wait: { up-to: 1m, queue: 5 } "
         "}\n"
         "  - { name: one, key: [tenant], algorithm: concurrency, at-most: 1, hold: 50ms, enforce: shadow,"
-        " overrides: [ { key: { tenant: x }, at-most: 1000 }, { key: { tenant: y }, at-most: 2 } ] }\n");
+        " overrides: [ { key: { tenant: x }, at-most: 30 }, { key: { tenant: y }, at-most: 2 } ] }\n");
     char *text = explain(contract, (struct weir_explain_options){ .replicas = 3 }, NULL);
     static const char *const parts[] = {
         "\npayments\n"
@@ -343,7 +343,7 @@ static void says_how_long_callers_wait_and_what_permits_promise(void **state)
         "  Each tenant holds 1 permit at most; one that is not renewed within 50 ms returns by itself, for "
         "every request",
         "    permits       none: a shadow gives none, so it never finds any held\n",
-        "    overrides     2 keys have a size of their own, the largest 1,000 permits\n",
+        "    overrides     2 keys have a size of their own, the largest 30 permits\n",
         "\nwaiting\n"
         "  asked for     by the member wait of a body, or weir_wait_start(); the smaller of that and up-to "
         "holds\n"

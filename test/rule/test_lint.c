@@ -18,11 +18,13 @@ static void review(const char *head, const char *limits, unsigned replicas, char
     out[0] = '\0';
     for (size_t i = 0; i < weir_diagnostics_count(diagnostics); i++) {
         const struct weir_diagnostic *item = weir_diagnostics_at(diagnostics, i);
-        assert_int_equal(item->severity, WEIR_SEVERITY_WARNING);
+        bool is_note = item->severity == WEIR_SEVERITY_NOTE;
+        assert_int_not_equal(item->severity, WEIR_SEVERITY_ERROR);
         assert_string_equal(item->file, "t.yaml");
         assert_true(strlen(item->cure) > 0);
-        len += (size_t)snprintf(out + len, size - len, "%s%u:%.*s %s", len == 0 ? "" : " | ", item->line,
-                                (int)item->width, item->source + item->column - 1, item->message);
+        len += (size_t)snprintf(out + len, size - len, "%s%s%u:%.*s %s", len == 0 ? "" : " | ",
+                                is_note ? "note " : "", item->line, (int)item->width,
+                                item->source + item->column - 1, item->message);
         assert_true(len < size);
     }
     assert_true((weir_diagnostics_count(diagnostics) == 0) == (diagnostics == NULL));
@@ -129,6 +131,10 @@ static void keys_that_clients_write(void **state)
     check(rows, COUNT_OF(rows));
 }
 
+#define NOTE_PERMITS(name, more) \
+    "note 3:concurrency limit '" name "' gives permits at /v1/acquire alone" more \
+    ": /v1/check and /v1/auth* only look, hold nothing, and let requests that come together all pass"
+
 static void costs_above_the_burst(void **state)
 {
     (void)state;
@@ -142,6 +148,14 @@ static void costs_above_the_burst(void **state)
           "- {name: a, key: [], rate: 5/s, burst: 20, cost: {from: tokens, default: 1, max: 20}}\n", "" },
         { "a cost above the count", "", "- {name: a, key: [], algorithm: sliding-window, rate: 5/m, cost: 6}\n",
           "3:6 limit 'a' charges 6 for each request, and its count is 5: no request ever passes" },
+        { "a queue is a bucket of one", "",
+          "- {name: a, key: [], algorithm: leaky-queue, rate: 5/s, wait: {up-to: 2s, queue: 10}, cost: 2}\n",
+          "3:2 limit 'a' charges 2 for each request, and its burst is 1: no request ever passes" },
+        { "permits of one request", "",
+          "- {name: a, key: [], algorithm: concurrency, at-most: 4, hold: 30s, cost: {from: n, max: 5}}\n",
+          NOTE_PERMITS(
+              "a", "") " | 3:{ limit 'a' takes costs up to 5, and its at-most is 4: a request above that never "
+                       "passes, however long it waits" },
         { "a burst of zero blocks on purpose", "", "- {name: a, key: [], rate: 5/s, burst: 0, cost: 6}\n", "" },
     };
     check(rows, COUNT_OF(rows));
@@ -228,6 +242,155 @@ static void limits_that_never_refuse(void **state)
     check(rows, COUNT_OF(rows));
 }
 
+#define HOLDS(who, by) \
+    "limit '" who "' can never refuse: '" by \
+    "' counts the same requests, gives no more permits than this one and holds them no shorter"
+
+static void permits_that_never_run_out(void **state)
+{
+    (void)state;
+#define PERMITS(name, most, hold) \
+    "- {name: " name ", key: [], algorithm: concurrency, at-most: " most ", hold: " hold "}\n"
+    static const struct row rows[] = {
+        { "fewer, as long", "", PERMITS("a", "5", "30s") PERMITS("b", "4", "30s"),
+          NOTE_PERMITS("a", " (one more likewise)") " | 3:5 " HOLDS("a", "b") },
+        { "fewer, and shorter: the dead ones of the other hold on", "",
+          PERMITS("a", "5", "31s") PERMITS("b", "4", "30s"), NOTE_PERMITS("a", " (one more likewise)") },
+        { "of two alike the first holds", "", PERMITS("a", "4", "30s") PERMITS("b", "4", "30s"),
+          NOTE_PERMITS("a", " (one more likewise)") " | 4:4 " HOLDS("b", "a") },
+        { "a rate says nothing about how many run", "",
+          PERMITS("a", "5", "30s") "- {name: b, key: [], rate: 1/s, burst: 1}\n", NOTE_PERMITS("a", "") },
+        { "nor permits about how many begin", "",
+          PERMITS("a", "1", "30s") "- {name: b, key: [], rate: 9/s, burst: 9}\n", NOTE_PERMITS("a", "") },
+        { "a queue is a bucket of one; where that comes first, nobody gets to the queue", "",
+          "- {name: a, key: [], rate: 50/s, burst: 1}\n"
+          "- {name: b, key: [], algorithm: leaky-queue, rate: 50/s, wait: {up-to: 2s, queue: 100}}\n",
+          "4:50/s " IDLE("b", "a") },
+        { "permits guard no edge", "",
+          "- {name: w, when: {path: /login}, key: [], algorithm: fixed-window, rate: 50/d}\n"
+          "- {name: c, when: {path: /login}, key: [], algorithm: concurrency, at-most: 1, hold: 30s}\n",
+          "3:fixed-window limit 'w' guards /login with a fixed window: whoever knows its edge gets 100 through "
+          "at once, "
+          "twice its count | note 4:concurrency limit 'c' gives permits at /v1/acquire alone: /v1/check and "
+          "/v1/auth* "
+          "only look, hold nothing, and let requests that come together all pass" },
+    };
+    check(rows, COUNT_OF(rows));
+}
+
+static void turns_that_never_come(void **state)
+{
+    (void)state;
+#define WAITS(fields, up_to, queue) \
+    "- {name: a, key: [], " fields ", wait: {up-to: " up_to ", queue: " queue "}}\n"
+#define NEVER_FULL(queue, turns, up_to) \
+    "3:{ limit 'a' has a queue of " queue " that is never full: no more than " turns \
+    " who wait get a turn within " up_to
+    static const struct row rows[] = {
+        { "both bounds meet", "", WAITS("algorithm: leaky-queue, rate: 50/s", "2s", "100"), "" },
+        { "one place too many", "", WAITS("algorithm: leaky-queue, rate: 50/s", "2s", "101"),
+          NEVER_FULL("101", "100", "2 s") },
+        { "one ns more, and it can be", "", WAITS("algorithm: leaky-queue, rate: 50/s", "2s1ns", "101"), "" },
+        { "up-to that is never reached does no harm", "", WAITS("rate: 50/s, burst: 9", "1h", "1"), "" },
+        { "a window has one edge in its time", "", WAITS("algorithm: fixed-window, rate: 5/m", "1m", "6"),
+          NEVER_FULL("6", "5", "1 minute") },
+        { "a faster key may fill it", "",
+          "- {name: a, key: [x], missing-key: share, rate: 1/h, burst: 1, wait: {up-to: 1s, queue: 9},\n"
+          "   overrides: [{key: {x: y}, rate: 1000/s}]}\n",
+          "" },
+        { "one without a bound does not wait", "",
+          "- {name: a, key: [x], missing-key: share, rate: 1/h, burst: 1, wait: {up-to: 1s, queue: 9},\n"
+          "   overrides: [{key: {x: y}, unlimited: true}]}\n",
+          NEVER_FULL("9", "1", "1 s") },
+        { "permits have no pace", "",
+          "- {name: a, key: [], algorithm: concurrency, at-most: 1, hold: 30s, wait: {up-to: 1ms, queue: "
+          "1000}}\n",
+          NOTE_PERMITS("a", "") },
+        { "nothing comes back", "", WAITS("rate: 0/s, burst: 9", "1s", "9"),
+          "3:{ limit 'a' lets callers wait for a turn that never comes: nothing comes back" },
+        { "blocked", "", WAITS("rate: 5/s, burst: 0", "1s", "9"),
+          "3:{ limit 'a' lets callers wait for a turn that never comes: it admits nothing" },
+        { "off: nobody waits, and that is said", "",
+          WAITS("rate: 0/s, burst: 9, enforce: 'off'", "1s", "9") "- {name: b, key: [], rate: 9/s, burst: 9}\n",
+          "3:'off' limit 'a' is off: it is neither counted nor enforced" },
+        { "others pass by", "", WAITS("rate: 5/s, burst: 9, when-full: open", "1s", "5"),
+          "3:open limit 'a' lets keys that find the table full pass at once, while others wait" },
+        { "who does not wait may pass by", "", "- {name: a, key: [], rate: 5/s, burst: 9, when-full: open}\n",
+          "" },
+    };
+    check(rows, COUNT_OF(rows));
+}
+
+static void permits_that_do_not_hold(void **state)
+{
+    (void)state;
+#define HELD(fields) "- {name: a, key: [x], missing-key: share, algorithm: concurrency, " fields "}\n"
+    static const struct row rows[] = {
+        { "as it should be", "", HELD("at-most: 4, hold: 30s"), NOTE_PERMITS("a", "") },
+        { "a second", "", HELD("at-most: 4, hold: 1s"), NOTE_PERMITS("a", "") },
+        { "less than any pause", "", HELD("at-most: 4, hold: 999ms"),
+          NOTE_PERMITS(
+              "a", "") " | 3:999ms limit 'a' gives a permit away after 999 ms: a holder that pauses for longer "
+                       "still works beside the next one" },
+        { "work without a permit", "", HELD("at-most: 4, hold: 30s, when-full: open"),
+          NOTE_PERMITS(
+              "a", "") " | 3:open limit 'a' lets work run without a permit when memory is full: nothing bounds "
+                       "it then" },
+        { "a shadow gives none", "",
+          HELD("at-most: 4, hold: 30s, enforce: shadow") "- {name: b, key: [], rate: 9/s, burst: 9}\n",
+          "3:shadow limit 'a' is a shadow, which gives no permits: it finds none held and never says that it "
+          "would "
+          "refuse" },
+        { "a share gives some", "", HELD("at-most: 4, hold: 30s, enforce: 10%"), NOTE_PERMITS("a", "") },
+        { "half of the pool is kept for keys without room, the other half is one key's",
+          "memory: {permits: 100}\n", HELD("at-most: 50, hold: 30s"),
+          "note 4:concurrency limit 'a' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
+          "hold "
+          "nothing, and let requests that come together all pass" },
+        { "one more does not fit", "memory: {permits: 100}\n", HELD("at-most: 51, hold: 30s"),
+          "note 4:concurrency limit 'a' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
+          "hold "
+          "nothing, and let requests that come together all pass | 4:51 limit 'a' lets one key hold 51 "
+          "permits, and "
+          "memory has 49 for all keys together" },
+        { "nothing is kept", "memory: {permits: 100}\n", HELD("at-most: 100, hold: 30s, when-full: closed"),
+          "note 4:concurrency limit 'a' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
+          "hold "
+          "nothing, and let requests that come together all pass" },
+        { "the largest counts", "memory: {permits: 100}\n",
+          HELD("at-most: 4, hold: 30s, when-full: closed, overrides: [{key: {x: big}, at-most: 101}]"),
+          "note 4:concurrency limit 'a' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
+          "hold "
+          "nothing, and let requests that come together all pass | 4:4 limit 'a' lets one key hold 101 "
+          "permits, and "
+          "memory has 100 for all keys together" },
+    };
+    check(rows, COUNT_OF(rows));
+}
+
+/* Said once, where the contract says whom the auth doors believe. */
+static void doors_at_which_nobody_waits(void **state)
+{
+    (void)state;
+#define QUEUE(name) \
+    "- {name: " name ", when: {path: /" name \
+    "}, key: [], algorithm: leaky-queue, rate: 50/s, wait: {up-to: 2s, queue: 100}}\n"
+#define NO_AUTH(line, more) "note " line ":{ limit 'a' lets callers wait, but not those of /v1/auth*" more
+    static const struct row rows[] = {
+        { "no auth door in sight", "", QUEUE("a"), "" },
+        { "an identity is for the auth doors", "identity: {ip: peer}\n", QUEUE("a"), NO_AUTH("4", "") },
+        { "once for all", "identity: {ip: peer}\n", QUEUE("a") QUEUE("b") QUEUE("c"),
+          NO_AUTH("4", " (2 more likewise)") },
+        { "they may wait", "identity: {ip: peer}\nserver: {auth-wait: true}\n", QUEUE("a"), "" },
+        { "permits are not given there anyway", "identity: {ip: peer}\n",
+          "- {name: c, key: [], algorithm: concurrency, at-most: 4, hold: 30s, wait: {up-to: 5s, queue: 20}}\n",
+          "note 4:concurrency limit 'c' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
+          "hold "
+          "nothing, and let requests that come together all pass" },
+    };
+    check(rows, COUNT_OF(rows));
+}
+
 static void conditions_that_nothing_meets(void **state)
 {
     (void)state;
@@ -302,6 +465,12 @@ static void replicas_and_limits_that_are_off(void **state)
     assert_string_equal(
         found,
         "3:100/1m limit 'a' counts in each process by itself (scope process): 3 replicas of 100/m admit 300/m");
+    review("", "- {name: a, key: [], algorithm: concurrency, at-most: 4, hold: 30s}\n", 3, found, sizeof found);
+    assert_string_equal(
+        found,
+        NOTE_PERMITS("a",
+                     "") " | 3:4 limit 'a' counts in each process by itself (scope process): 3 replicas of 4 "
+                         "permits give 12");
     review("replicas: 9\n", "- {name: a, key: [], rate: 100/1m, burst: 10}\n", 1, found, sizeof found);
     assert_string_equal(found, "");
 }
@@ -337,6 +506,10 @@ int main(void)
         cmocka_unit_test(keys_that_clients_write),
         cmocka_unit_test(costs_above_the_burst),
         cmocka_unit_test(limits_that_never_refuse),
+        cmocka_unit_test(permits_that_never_run_out),
+        cmocka_unit_test(turns_that_never_come),
+        cmocka_unit_test(permits_that_do_not_hold),
+        cmocka_unit_test(doors_at_which_nobody_waits),
         cmocka_unit_test(conditions_that_nothing_meets),
         cmocka_unit_test(replicas_and_limits_that_are_off),
         cmocka_unit_test(large_contracts_are_reviewed_quickly),
