@@ -183,10 +183,17 @@ static void report_pool(struct load *load, const struct pool *pool)
     size_t taker = only_taker(rules, pool);
     for (size_t i = 0; node != NULL && i < taker; i++)
         node = node->next;
-    if (taker < rules->limit_count && node != NULL)
-        report_refused(load, &rules->list[taker], node, pool->code);
-    else
+    if (taker == rules->limit_count || node == NULL) {
         schema_error(load, "limits", load->limits, pool->cure, "cannot be kept together: %s", pool->problem);
+        return;
+    }
+    const struct rule *rule = &rules->list[taker];
+    const char *field = field_of(pool->code);
+    if (rule->overrides.count > rule->overrides.unlimited && rule->overrides.most > rule_capacity(rule))
+        field = "overrides"; /* theirs is the larger share */
+    load->owner = (struct owner){ .what = "limit", .name = slice_of(rule->limit.name) };
+    schema_error(load, field, value_of(node, field), pool->cure, "cannot be kept: %s", pool->problem);
+    load->owner = (struct owner){ 0 };
 }
 
 void contract_report_commit(struct load *load, int code)

@@ -39,6 +39,7 @@ void explain_permits(struct text *text, const struct rule *rule);
 
 /* The rows about permits: who gets one, when it returns, and what it does not promise. */
 void explain_returned(struct text *text, const struct rule *rule);
+void explain_permits_lost(struct text *text, const struct rule *rule);
 
 /* The rows about waiting, of any limit. */
 void explain_waiting(struct text *text, const struct rule *rule);

@@ -244,10 +244,7 @@ static void add_state_lost(struct text *text, const struct rule *rule)
     char time[48];
     weir_ns whole = rule_window(rule);
     if (rule->limit.algorithm == WEIR_CONCURRENCY) {
-        text_put(text, "    state lost    a restart forgets the permits: each key may be given ");
-        explain_grouped(text, rule->limit.at_most);
-        text_format(text, " more while holders of before still work; their next renewal is refused%s\n",
-                    explain_mark(rule, LIMIT_WHEN_STATE_LOST));
+        explain_permits_lost(text, rule);
         return;
     }
     if (rule->state_lost == WEIR_LOST_FULL) {

@@ -63,6 +63,23 @@ void explain_returned(struct text *text, const struct rule *rule)
         third);
 }
 
+void explain_permits_lost(struct text *text, const struct rule *rule)
+{
+    char hold[48];
+    duration_format(rule->limit.hold, hold);
+    if (rule->state_lost == WEIR_LOST_EMPTY) {
+        text_format(text,
+                    "    state lost    after a restart nobody gets a permit for %s: by then those of before "
+                    "have expired\n",
+                    hold);
+        return;
+    }
+    text_put(text, "    state lost    a restart forgets the permits: each key may be given ");
+    explain_grouped(text, rule->limit.at_most);
+    text_format(text, " more while holders of before still work; their next renewal is refused%s\n",
+                explain_mark(rule, LIMIT_WHEN_STATE_LOST));
+}
+
 /* ---- Waiting ----------------------------------------------------------------------------------------------------------- */
 
 /* "101st". */

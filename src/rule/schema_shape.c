@@ -90,24 +90,15 @@ static bool check_refused(struct load *load, const struct rule *rule, const stru
     return false;
 }
 
-static bool check_permits(struct load *load, const struct rule *rule, const struct node *const *given)
+/* A duplicate would be let in without the permit that its first try was given. */
+static bool check_retries(struct load *load, const struct rule *rule, const struct node *const *given)
 {
-    bool is_fine = true;
-    if (rule->algorithm != WEIR_CONCURRENCY)
+    if (rule->algorithm != WEIR_CONCURRENCY || rule->limit.retries_free_within == 0)
         return true;
-    if (rule->limit.retries_free_within > 0) {
-        schema_error(load, "retries", given[LIMIT_RETRIES],
-                     "remove it, or put it at a limit of the rate with the same key",
-                     "mean nothing for a concurrency limit: a retry that runs needs a permit of its own");
-        is_fine = false;
-    }
-    if (rule->state_lost == WEIR_LOST_EMPTY) {
-        schema_error(load, "when-state-lost", given[LIMIT_WHEN_STATE_LOST],
-                     "remove it, and let holders of before a restart stop when their renewal is refused",
-                     "means nothing for a concurrency limit: permits are given, not spent");
-        is_fine = false;
-    }
-    return is_fine;
+    schema_error(load, "retries", given[LIMIT_RETRIES],
+                 "remove it, or put it at a limit of the rate with the same key",
+                 "mean nothing for a concurrency limit: a retry that runs needs a permit of its own");
+    return false;
 }
 
 static bool check_queue(struct load *load, const struct rule *rule, const struct node *const *given)
@@ -158,7 +149,7 @@ bool schema_check_shape(struct load *load, struct rule *rule, const struct node 
 {
     bool is_fine = check_fields(load, rule, limit, given, fields);
     is_fine = check_refused(load, rule, given) && is_fine;
-    is_fine = check_permits(load, rule, given) && is_fine;
+    is_fine = check_retries(load, rule, given) && is_fine;
     is_fine = check_queue(load, rule, given) && is_fine;
     if (!has_numbers(rule))
         return false;

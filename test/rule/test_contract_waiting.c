@@ -191,9 +191,8 @@ static void concurrency_limits(void **state)
         { "a retry runs too", PERMITS ", at-most: 4, hold: 30s, retries: { free-within: 60s }",
           "retries of limit 'a' mean nothing for a concurrency limit: a retry that runs needs a permit of its "
           "own" },
-        { "there is nothing to be spent", PERMITS ", at-most: 4, hold: 30s, when-state-lost: empty",
-          "when-state-lost empty of limit 'a' means nothing for a concurrency limit: permits are given, not "
-          "spent" },
+        { "no permit until those of before have expired",
+          PERMITS ", at-most: 4, hold: 30s, when-state-lost: empty", "" },
         { "full may be written", PERMITS ", at-most: 4, hold: 30s, when-state-lost: full", "" },
         { "requests that weigh more", PERMITS ", at-most: 4, hold: 30s, cost: { from: slots, max: 4 }", "" },
         { "buckets have no permits", BUCKET ", at-most: 4",
@@ -211,7 +210,10 @@ static void overrides_of_permits(void **state)
     (void)state;
 #define OVERRIDE(fields) PERMITS ", at-most: 4, hold: 30s, overrides: [{ key: { tenant: x }, " fields " }]"
     static const struct row rows[] = {
-        { "more for one", OVERRIDE("at-most: 65535"), "" },
+        { "more for one", OVERRIDE("at-most: 60000"), "" },
+        { "more than the pool has, as each size keeps one key's back", OVERRIDE("at-most: 65535"),
+          "overrides of limit 'a' cannot be kept: the permits are used up" },
+        { "nothing is kept back", OVERRIDE("at-most: 65535") ", when-full: closed", "" },
         { "no bound", OVERRIDE("unlimited: true"), "" },
         { "none", OVERRIDE("at-most: 0"), "at-most 0 of an override of limit 'a' is too small" },
         { "too many", OVERRIDE("at-most: 65536"), "at-most 65536 of an override of limit 'a' is too large" },

@@ -284,7 +284,8 @@ static void says_how_long_callers_wait_and_what_permits_promise(void **state)
         "  - { name: dry, key: [], rate: 0/s, burst: 1, wait: { up-to: 1m, queue: 12 } }\n"
         "  - { name: shade, key: [tenant], rate: 5/s, burst: 1, enforce: shadow, wait: { up-to: 1m, queue: 5 } "
         "}\n"
-        "  - { name: one, key: [tenant], algorithm: concurrency, at-most: 1, hold: 50ms, enforce: shadow,"
+        "  - { name: one, key: [tenant], algorithm: concurrency, at-most: 1, hold: 50ms, when-state-lost: "
+        "empty, enforce: shadow,"
         " overrides: [ { key: { tenant: x }, at-most: 30 }, { key: { tenant: y }, at-most: 2 } ] }\n");
     char *text = explain(contract, (struct weir_explain_options){ .replicas = 3 }, NULL);
     static const char *const parts[] = {
@@ -342,6 +343,8 @@ static void says_how_long_callers_wait_and_what_permits_promise(void **state)
         "\none (enforced: shadow)\n"
         "  Each tenant holds 1 permit at most; one that is not renewed within 50 ms returns by itself, for "
         "every request",
+        "    state lost    after a restart nobody gets a permit for 50 ms: by then those of before have "
+        "expired\n",
         "    permits       none: a shadow gives none, so it never finds any held\n",
         "    overrides     2 keys have a size of their own, the largest 30 permits\n",
         "\nwaiting\n"
