@@ -27,10 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < timeline->step_count; i++) {
             const struct timeline_step *step = &timeline->steps[i];
             uint64_t sum = 0;
-            for (int outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++)
+            for (int outcome = 0; outcome < STEP_COUNTS; outcome++)
                 sum += step->counts[outcome];
             if (step->times < 1 || step->at == WEIR_NO_TIME || (step->has_counts && sum != step->times)
-                || (step->handle != TIMELINE_NO_HANDLE && step->handle >= timeline->handle_count))
+                || (step->handle != TIMELINE_NO_HANDLE && step->handle >= timeline->handle_count)
+                || (step->may_wait
+                    && (step->handle == TIMELINE_NO_HANDLE || step->request.wait > WEIR_WAIT_MAX))
+                || (step_decides(step->kind) && step->handle != TIMELINE_NO_HANDLE
+                    && step->times > timeline->handle_count - step->handle))
                 abort();
         }
     }

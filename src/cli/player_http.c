@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * player_http.c - one server per timeline, asked over one connection.
+ * player_http.c - one server per timeline, asked over one connection, and one more for each request that waits there.
  */
 #include "cli/player_http.h"
 
@@ -22,6 +22,22 @@
 
 /* How long a server may take to listen, or to drain: generous, since sanitizers are slow. */
 #define SERVER_TIMEOUT_MS 30000
+
+/* How long a server may take to notice that a request has come, or that a caller has left. */
+#define NOTICE_TIMEOUT_MS 10000
+
+/* What lasts of one request beyond its step. */
+struct http_slot {
+    char *gift; /* the text of its reservation or permit; NULL: none */
+
+    /* Of one that is parked, or has ended and is not collected yet. */
+    struct client *client; /* NULL: it is neither */
+    const struct timeline_step *step;
+    size_t handle;
+    bool has_ended; /* `answer` is there */
+    struct verdict answer;
+    struct http_slot *next_parked;
+};
 
 static enum player_result fail(struct player_http *http, const char *what)
 {
@@ -130,9 +146,9 @@ static enum player_result http_open(struct player *player, const struct timeline
     struct player_http *http = (struct player_http *)player;
     player->error[0] = '\0';
     http->timeline = timeline;
-    http->reservations = calloc(timeline->handle_count + 1, sizeof *http->reservations);
+    http->slots = calloc(timeline->handle_count + 1, sizeof(struct http_slot *));
     (void)snprintf(http->folder, sizeof http->folder, "/tmp/weir-play-XXXXXX");
-    if (http->reservations == NULL || mkdtemp(http->folder) == NULL) {
+    if (http->slots == NULL || mkdtemp(http->folder) == NULL) {
         http->folder[0] = '\0';
         return fail(http, strerror(errno));
     }
@@ -180,38 +196,301 @@ static void stop_server(struct player_http *http)
     http->log = -1;
 }
 
-static enum player_result http_perform(struct player *player, const struct timeline_step *step,
-                                       struct verdict *out)
+/* ---- Slots ----------------------------------------------------------------------------------------------- */
+
+static struct http_slot *slot_claim(struct player_http *http, size_t handle)
 {
-    struct player_http *http = (struct player_http *)player;
-    struct client *client =
-        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &http->admin : &http->client;
-    size_t handle = step->handle == TIMELINE_NO_HANDLE ? http->timeline->handle_count : step->handle;
-    char field[64];
-    player->error[0] = '\0';
-    if (step->kind == STEP_RESTART) {
-        stop_server(http);
-        return start_server(http, step->at, NULL);
+    struct http_slot **slot = &http->slots[handle];
+    if (*slot == NULL)
+        *slot = calloc(1, sizeof **slot);
+    if (*slot != NULL)
+        (*slot)->handle = handle;
+    return *slot;
+}
+
+/* Keep what was given, if anything was. */
+static bool slot_keep(struct player_http *http, size_t handle, const char *gift)
+{
+    struct http_slot *slot = gift[0] == '\0' ? NULL : slot_claim(http, handle);
+    if (gift[0] == '\0')
+        return true;
+    if (slot == NULL)
+        return false;
+    free(slot->gift);
+    slot->gift = strdup(gift);
+    return slot->gift != NULL;
+}
+
+static void slot_unpark(struct player_http *http, struct http_slot *slot)
+{
+    struct http_slot **at = &http->parked;
+    while (*at != slot)
+        at = &(*at)->next_parked;
+    *at = slot->next_parked;
+    client_close(slot->client);
+    free(slot->client);
+    slot->client = NULL;
+}
+
+static void forget_slots(struct player_http *http)
+{
+    while (http->parked != NULL)
+        slot_unpark(http, http->parked);
+    for (size_t i = 0; http->slots != NULL && i < http->timeline->handle_count; i++) {
+        if (http->slots[i] != NULL)
+            free(http->slots[i]->gift);
+        free(http->slots[i]);
+        http->slots[i] = NULL;
     }
-    if (step->kind == STEP_RELOAD && !write_contract(http, &step->contract))
-        return fail(http, strerror(errno));
-    (void)snprintf(field, sizeof field, "Weir-Now: %" PRIu64 "\r\n", step->at);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------------------ */
+
+#define NOW_FIELD_MAX 64
+
+static const char *now_field(weir_ns now, char out[NOW_FIELD_MAX])
+{
+    (void)snprintf(out, NOW_FIELD_MAX, "Weir-Now: %" PRIu64 "\r\n", now);
+    return out;
+}
+
+/* The sum of a gauge over its labels; false where it is not told. */
+static bool find_gauge(struct slice text, const char *name, uint64_t *out)
+{
+    size_t name_len = strlen(name);
+    bool is_found = false;
+    *out = 0;
+    for (const char *line = text.at, *end = text.at + text.len; line < end;) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        size_t len = (size_t)((next == NULL ? end : next) - line);
+        const char *space = len > name_len && memcmp(line, name, name_len) == 0
+                                    && (line[name_len] == ' ' || line[name_len] == '{')
+                                ? memrchr(line, ' ', len)
+                                : NULL;
+        uint64_t value;
+        if (space != NULL
+            && slice_to_u64((struct slice){ space + 1, (size_t)(line + len - space) - 1 }, UINT32_MAX,
+                            &value)) {
+            is_found = true;
+            *out += value;
+        }
+        line += len + 1;
+    }
+    return is_found;
+}
+
+/* Let time pass to `now` at the server, and ask how many wait then. */
+static enum player_result ask_waiting(struct player_http *http, weir_ns now, uint64_t *out)
+{
+    char field[NOW_FIELD_MAX];
+    struct client_reply reply;
+    struct client *client = &http->client;
     drain_log(http);
-    enum remote_result result = remote_operate(client, field, step, http->reservations[handle], out);
+    if (!client_send(client, "GET", "/metrics", now_field(now, field), (struct slice){ "", 0 })
+        || !client_receive(client, CLIENT_TIMEOUT_MS, &reply))
+        return fail(http, client->error);
+    if (reply.status != 200 || !find_gauge(reply.body, "weir_waiting", out))
+        return fail(http, "/metrics does not tell weir_waiting");
+    return PLAYER_OK;
+}
+
+static bool is_readable(const struct client *client, int timeout_ms)
+{
+    struct pollfd readable = { client->fd, POLLIN, 0 };
+    return poll(&readable, 1, timeout_ms) > 0;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------------------- */
+
+static enum player_result result_of(struct player_http *http, const struct client *client,
+                                    enum remote_result result, const struct verdict *out)
+{
     if (result != REMOTE_DECIDED || out->effect.error != NULL)
         (void)fail(http, client->error); /* of an error that was expected nobody hears */
     return result == REMOTE_DECIDED ? PLAYER_OK : result == REMOTE_FAULTY ? PLAYER_FAULTY : PLAYER_UNREACHABLE;
 }
 
+/* Take the answer of a parked request, which is there or about to be. */
+static enum player_result read_answer(struct player_http *http, struct http_slot *slot)
+{
+    char gift[REMOTE_HANDLE_MAX] = "";
+    enum remote_result result = remote_finish(slot->client, CLIENT_TIMEOUT_MS, slot->step, gift, &slot->answer);
+    slot->has_ended = result == REMOTE_DECIDED;
+    if (!slot_keep(http, slot->handle, gift))
+        return fail(http, "out of memory");
+    return result_of(http, slot->client, result, &slot->answer);
+}
+
+static enum player_result park(struct player_http *http, const struct timeline_step *step, size_t handle,
+                               struct http_slot **out)
+{
+    struct http_slot *slot = slot_claim(http, handle);
+    struct client *client = slot == NULL ? NULL : malloc(sizeof *client);
+    char field[NOW_FIELD_MAX];
+    if (client == NULL)
+        return fail(http, "out of memory");
+    slot->client = client;
+    slot->step = step;
+    slot->has_ended = false;
+    slot->next_parked = NULL;
+    struct http_slot **last = &http->parked;
+    while (*last != NULL)
+        last = &(*last)->next_parked;
+    *last = slot;
+    *out = slot;
+    if (client_init(client, http->url) && remote_begin(client, now_field(step->at, field), step))
+        return PLAYER_OK;
+    return fail(http, client->error);
+}
+
+/* Ask, and find out whether it is answered or waits: either its answer comes, or the server counts one more. */
+static enum player_result ask_waiting_request(struct player_http *http, const struct timeline_step *step,
+                                              uint64_t turn, struct verdict *out)
+{
+    struct http_slot *slot = NULL;
+    uint64_t before, waiting;
+    enum player_result result = ask_waiting(http, step->at, &before);
+    if (result == PLAYER_OK)
+        result = park(http, step, step->handle + turn, &slot);
+    uint64_t deadline = clock_monotonic() + NOTICE_TIMEOUT_MS * WEIR_MILLISECOND;
+    while (result == PLAYER_OK && clock_monotonic() < deadline) {
+        if (is_readable(slot->client, 1)) {
+            result = read_answer(http, slot);
+            *out = slot->answer;
+            slot_unpark(http, slot);
+            return result;
+        }
+        result = ask_waiting(http, step->at, &waiting);
+        if (result == PLAYER_OK && waiting > before) {
+            *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .bound = { .outcome = WEIR_WAIT } };
+            return PLAYER_OK;
+        }
+    }
+    return result == PLAYER_OK ? fail(http, "a request is neither answered nor does it wait") : result;
+}
+
+/* Close the connection of who waits, and wait until the server has noticed. */
+static enum player_result leave(struct player_http *http, const struct timeline_step *step, struct verdict *out)
+{
+    struct http_slot *slot = http->slots[step->handle];
+    uint64_t before, waiting;
+    enum player_result result = ask_waiting(http, step->at, &before);
+    if (result != PLAYER_OK)
+        return result;
+    if (slot == NULL || slot->client == NULL || slot->has_ended || is_readable(slot->client, 0)) {
+        out->effect.error = effect_find_error("ended");
+        (void)fail(http, "it waits no more"); /* the step says whether it was expected */
+        return PLAYER_OK;
+    }
+    slot_unpark(http, slot);
+    uint64_t deadline = clock_monotonic() + NOTICE_TIMEOUT_MS * WEIR_MILLISECOND;
+    do {
+        (void)poll(NULL, 0, 1); /* the close travels by itself */
+        result = ask_waiting(http, step->at, &waiting);
+    } while (result == PLAYER_OK && waiting >= before && clock_monotonic() < deadline);
+    return result == PLAYER_OK && waiting >= before ? fail(http, "a caller that left is still waited for")
+                                                    : result;
+}
+
+/* When the last of those who wait has given up. */
+static weir_ns last_deadline(const struct player_http *http)
+{
+    weir_ns last = 0;
+    for (const struct http_slot *slot = http->parked; slot != NULL; slot = slot->next_parked) {
+        weir_ns deadline = slot->step->at + slot->step->request.wait;
+        last = deadline > last ? deadline : last;
+    }
+    return last;
+}
+
+/* Who is still parked behind the last deadline was forgotten: nothing is collected of it, and the play says so. */
+static enum player_result http_advance(struct player *player, weir_ns now)
+{
+    struct player_http *http = (struct player_http *)player;
+    bool is_end = now == WEIR_NO_TIME;
+    uint64_t ignored;
+    if (http->parked == NULL)
+        return PLAYER_OK;
+    enum player_result result = ask_waiting(http, is_end ? last_deadline(http) : now, &ignored);
+    int timeout_ms = is_end ? NOTICE_TIMEOUT_MS : 0;
+    for (struct http_slot *slot = http->parked; slot != NULL && result == PLAYER_OK; slot = slot->next_parked) {
+        if (slot->has_ended)
+            continue;
+        if (is_readable(slot->client, timeout_ms))
+            result = read_answer(http, slot);
+        else
+            timeout_ms = 0; /* once is enough */
+    }
+    return result;
+}
+
+static bool http_collect(struct player *player, size_t *handle, struct verdict *out)
+{
+    struct player_http *http = (struct player_http *)player;
+    for (struct http_slot *slot = http->parked; slot != NULL; slot = slot->next_parked)
+        if (slot->has_ended) {
+            *handle = slot->handle;
+            *out = slot->answer;
+            slot_unpark(http, slot);
+            return true;
+        }
+    return false;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------------------- */
+
+static enum player_result restart(struct player_http *http, const struct timeline_step *step)
+{
+    forget_slots(http);
+    stop_server(http);
+    return start_server(http, step->at, NULL);
+}
+
+/* What a step is given is kept under its handle; what it ends was given to another. */
+static enum player_result operate(struct player_http *http, const struct timeline_step *step, uint64_t turn,
+                                  struct verdict *out)
+{
+    struct client *client =
+        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &http->admin : &http->client;
+    bool has_handle = step->handle != TIMELINE_NO_HANDLE;
+    const struct http_slot *slot = has_handle ? http->slots[step->handle] : NULL;
+    char gift[REMOTE_HANDLE_MAX] = "", field[NOW_FIELD_MAX];
+    if (!step_decides(step->kind) && slot != NULL && slot->gift != NULL)
+        (void)snprintf(gift, sizeof gift, "%s", slot->gift);
+    drain_log(http);
+    enum remote_result result = remote_operate(client, now_field(step->at, field), step, gift, out);
+    if (step_decides(step->kind) && has_handle && !slot_keep(http, step->handle + turn, gift))
+        return fail(http, "out of memory");
+    return result_of(http, client, result, out);
+}
+
+static enum player_result http_perform(struct player *player, const struct timeline_step *step, uint64_t turn,
+                                       struct verdict *out)
+{
+    struct player_http *http = (struct player_http *)player;
+    player->error[0] = '\0';
+    *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .expires_after = WEIR_NO_TIME };
+    if (step->may_wait)
+        return ask_waiting_request(http, step, turn, out);
+    if (step->kind == STEP_LEAVE)
+        return leave(http, step, out);
+    if (step->kind == STEP_RESTART)
+        return restart(http, step);
+    if (step->kind == STEP_RELOAD && !write_contract(http, &step->contract))
+        return fail(http, strerror(errno));
+    return operate(http, step, turn, out);
+}
+
 static void http_close(struct player *player)
 {
     struct player_http *http = (struct player_http *)player;
+    forget_slots(http);
     stop_server(http);
     if (http->log >= 0)
         (void)close(http->log); /* of a server that did not begin */
     http->log = -1;
-    free(http->reservations);
-    http->reservations = NULL;
+    free(http->slots);
+    http->slots = NULL;
     if (http->folder[0] == '\0')
         return;
     char admin[64];
@@ -226,12 +505,15 @@ static void http_close(struct player *player)
 
 void player_http_init(struct player_http *http)
 {
-    *http = (struct player_http){
-        .player = { .name = "http", .open = http_open, .perform = http_perform, .close = http_close },
-        .client = { .fd = -1 },
-        .admin = { .fd = -1 },
-        .log = -1
-    };
+    *http = (struct player_http){ .player = { .name = "http",
+                                              .open = http_open,
+                                              .perform = http_perform,
+                                              .advance = http_advance,
+                                              .collect = http_collect,
+                                              .close = http_close },
+                                  .client = { .fd = -1 },
+                                  .admin = { .fd = -1 },
+                                  .log = -1 };
 }
 
 #else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * remote_operations.c - the bodies of /v1/reserve, settle, cancel, refund, reset and reload from a client's side.
+ * remote_operations.c - the bodies of what a timeline does at a server: /v1/check, reserve, acquire, settle, cancel, renew,
+ * release, refund, reset and reload, from a client's side.
  */
 #include "cli/remote_operations.h"
 
@@ -8,13 +9,16 @@
 
 #include <stdio.h>
 
-#define BODY_MAX ((size_t)WEIR_ATTRIBUTES_MAX * (6 * WEIR_ATTRIBUTE_MAX + 64) + 2 * REMOTE_RESERVATION_MAX)
+#define BODY_MAX ((size_t)WEIR_ATTRIBUTES_MAX * (6 * WEIR_ATTRIBUTE_MAX + 64) + 2 * REMOTE_HANDLE_MAX)
 
 static const char *const targets[STEP_KIND_COUNT] = {
     [STEP_REQUEST] = "/v1/check?status=200",
     [STEP_RESERVE] = "/v1/reserve?status=200",
+    [STEP_ACQUIRE] = "/v1/acquire?status=200",
     [STEP_SETTLE] = "/v1/settle",
     [STEP_CANCEL] = "/v1/cancel",
+    [STEP_RENEW] = "/v1/renew",
+    [STEP_RELEASE] = "/v1/release",
     [STEP_REFUND] = "/v1/refund",
     [STEP_RESET] = "/v1/reset",
     [STEP_RELOAD] = "/v1/reload",
@@ -22,12 +26,33 @@ static const char *const targets[STEP_KIND_COUNT] = {
 
 /* ---- The question ---------------------------------------------------------------------------------------- */
 
-static void write_body(struct text *out, const struct timeline_step *step, const char *reservation)
+static void write_decided(struct text *out, const struct timeline_step *step)
 {
-    text_literal(out, "{");
+    text_literal(out, "\"attributes\": ");
+    remote_write_attributes(out, step->request.attributes, step->request.attribute_count);
+    text_literal(out, ", \"cost\": ");
+    text_u64(out, step->request.cost);
+    if (step->request.is_peek)
+        text_literal(out, ", \"mode\": \"peek\"");
+    if (step->may_wait) {
+        text_literal(out, ", \"wait\": ");
+        text_seconds(out, step->request.wait);
+    }
+    if (step->kind == STEP_RESERVE) {
+        text_literal(out, ", \"expires_after\": ");
+        text_seconds(out, TIMELINE_HOLD_NS);
+    }
+}
+
+static void write_operation(struct text *out, const struct timeline_step *step, const char *handle)
+{
+    bool has_cost = step->kind == STEP_SETTLE || step->kind == STEP_REFUND;
     if (step->kind == STEP_SETTLE || step->kind == STEP_CANCEL) {
         text_literal(out, "\"reservation\": ");
-        text_json(out, slice_of(reservation));
+        text_json(out, slice_of(handle));
+    } else if (step->kind == STEP_RENEW || step->kind == STEP_RELEASE) {
+        text_literal(out, "\"permit\": ");
+        text_json(out, slice_of(handle));
     } else if (step->kind == STEP_REFUND) {
         text_literal(out, "\"attributes\": ");
         remote_write_attributes(out, step->request.attributes, step->request.attribute_count);
@@ -37,11 +62,29 @@ static void write_body(struct text *out, const struct timeline_step *step, const
         text_literal(out, ", \"key\": ");
         remote_write_attributes(out, step->request.attributes, step->request.attribute_count);
     }
-    if (step->kind == STEP_SETTLE || step->kind == STEP_REFUND) {
+    if (has_cost) {
         text_literal(out, ", \"cost\": ");
         text_u64(out, step->request.cost);
     }
-    text_literal(out, "}");
+}
+
+/* Send a step's question. */
+static bool send_step(struct client *client, const char *fields, const struct timeline_step *step,
+                      const char *handle)
+{
+    static char body[BODY_MAX]; /* one caller at a time */
+    struct text text = text_of(body, sizeof body);
+    text_literal(&text, "{");
+    if (step_decides(step->kind))
+        write_decided(&text, step);
+    else
+        write_operation(&text, step, handle);
+    text_literal(&text, "}");
+    if (!text.is_cut)
+        return client_send(client, "POST", targets[step->kind], fields, text_slice(&text));
+    (void)snprintf(client->error, sizeof client->error, "an attribute is longer than %d bytes",
+                   WEIR_ATTRIBUTE_MAX);
+    return false;
 }
 
 /* ---- The answer ------------------------------------------------------------------------------------------ */
@@ -74,6 +117,13 @@ static bool read_member(struct json *json, struct slice name, struct verdict *ou
         }
     if (slice_equals(name, SLICE("remaining")))
         return read_number(json, &out->bound.has_remaining, &out->bound.remaining);
+    if (slice_equals(name, SLICE("expires_after")))
+        return remote_read_time(json, &out->expires_after);
+    if (slice_equals(name, SLICE("released"))) {
+        enum json_token token = json_next(json);
+        out->effect.is_released = token == TOKEN_TRUE;
+        return token == TOKEN_TRUE || token == TOKEN_FALSE;
+    }
     if (slice_equals(name, SLICE("repeated"))) {
         enum json_token token = json_next(json);
         out->effect.knows_repeated = true;
@@ -94,7 +144,7 @@ static bool read_effect(struct slice body, struct verdict *out)
     struct json json;
     char scratch[4096];
     enum json_token token;
-    *out = (struct verdict){ .decided_at = WEIR_NO_TIME };
+    *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .expires_after = WEIR_NO_TIME };
     if (body.len == 0) /* 204 */
         return true;
     json_init(&json, body.at, body.len, scratch, sizeof scratch);
@@ -106,24 +156,38 @@ static bool read_effect(struct slice body, struct verdict *out)
     return token == TOKEN_OBJECT_END;
 }
 
-/* The `reservation` of a decision that has one; else "". */
-static void find_reservation(struct slice body, char out[REMOTE_RESERVATION_MAX])
+static bool read_gift(struct json *json, struct slice name, enum step_kind kind, char handle[REMOTE_HANDLE_MAX],
+                      struct verdict *out)
+{
+    bool is_known;
+    if (slice_equals(name, kind == STEP_RESERVE ? SLICE("reservation") : SLICE("permit"))) {
+        enum json_token token = json_next(json);
+        if (token == TOKEN_STRING && json->text.len < REMOTE_HANDLE_MAX)
+            (void)snprintf(handle, REMOTE_HANDLE_MAX, "%.*s", (int)json->text.len, json->text.at);
+        return token == TOKEN_STRING || token == TOKEN_NULL;
+    }
+    if (slice_equals(name, SLICE("fence")))
+        return read_number(json, &is_known, &out->fence);
+    if (slice_equals(name, SLICE("expires_after")) && kind == STEP_ACQUIRE)
+        return remote_read_time(json, &out->expires_after);
+    return remote_skip_value(json);
+}
+
+/* What a decision gives beside its answer: the text of a reservation or permit, and until when. */
+static bool read_gifts(struct slice body, enum step_kind kind, char handle[REMOTE_HANDLE_MAX],
+                       struct verdict *out)
 {
     struct json json;
-    char scratch[REMOTE_RESERVATION_MAX];
-    out[0] = '\0';
+    char scratch[REMOTE_HANDLE_MAX];
+    enum json_token token;
+    handle[0] = '\0';
     json_init(&json, body.at, body.len, scratch, sizeof scratch);
     if (json_next(&json) != TOKEN_OBJECT)
-        return;
-    while (json_next(&json) == TOKEN_NAME) {
-        bool is_it = slice_equals(json.text, SLICE("reservation"));
-        if (!is_it && !remote_skip_value(&json))
-            return;
-        if (is_it && json_next(&json) == TOKEN_STRING && json.text.len < REMOTE_RESERVATION_MAX)
-            (void)snprintf(out, REMOTE_RESERVATION_MAX, "%.*s", (int)json.text.len, json.text.at);
-        if (is_it)
-            return;
-    }
+        return false;
+    while ((token = json_next(&json)) == TOKEN_NAME)
+        if (!read_gift(&json, json.text, kind, handle, out))
+            return false;
+    return token == TOKEN_OBJECT_END;
 }
 
 /* The word of a refusal to do it; NULL: the server could not even be asked. */
@@ -139,48 +203,67 @@ static const char *error_word(const struct timeline_step *step, unsigned status,
         return NULL;
     if (step->kind == STEP_SETTLE || step->kind == STEP_CANCEL)
         return slice_equals(field, SLICE("cost")) ? "cost" : "reservation";
+    if (step->kind == STEP_RENEW || step->kind == STEP_RELEASE)
+        return "permit";
     if (step->kind == STEP_RESET)
         return slice_equals(field, SLICE("limit")) ? "limit" : "attribute";
     return "attribute";
 }
 
-static enum remote_result operate(struct client *client, const char *fields, const struct timeline_step *step,
-                                  const char *reservation, struct verdict *out)
+static enum remote_result not_agreed(struct client *client, const struct timeline_step *step)
 {
-    static char body[BODY_MAX]; /* one caller at a time, as the client */
-    struct text text = text_of(body, sizeof body);
-    struct client_reply reply;
-    write_body(&text, step, reservation);
-    if (!client_post(client, targets[step->kind], fields, text_slice(&text), &reply))
-        return REMOTE_UNREACHABLE;
-    if (reply.status == 200 || reply.status == 204) {
-        if (read_effect(reply.body, out))
-            return REMOTE_DECIDED;
-        (void)snprintf(client->error, sizeof client->error, "%.200s: the answer to %s is not as agreed",
-                       client->url, targets[step->kind]);
-        return REMOTE_UNREACHABLE;
-    }
-    struct slice field = remote_tell_problem(client, &reply);
-    *out = (struct verdict){ .decided_at = WEIR_NO_TIME };
-    out->effect.error = effect_find_error(error_word(step, reply.status, field));
+    (void)snprintf(client->error, sizeof client->error, "%.200s: the answer to %s is not as agreed",
+                   client->url, targets[step->kind]);
+    return REMOTE_UNREACHABLE;
+}
+
+static enum remote_result finish_operation(struct client *client, const struct timeline_step *step,
+                                           const struct client_reply *reply, struct verdict *out)
+{
+    if (reply->status == 200 || reply->status == 204)
+        return read_effect(reply->body, out) ? REMOTE_DECIDED : not_agreed(client, step);
+    struct slice field = remote_tell_problem(client, reply);
+    *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .expires_after = WEIR_NO_TIME };
+    out->effect.error = effect_find_error(error_word(step, reply->status, field));
     return out->effect.error == NULL ? REMOTE_UNREACHABLE : REMOTE_DECIDED;
 }
 
-enum remote_result remote_operate(struct client *client, const char *fields, const struct timeline_step *step,
-                                  char reservation[REMOTE_RESERVATION_MAX], struct verdict *out)
+/* A plain 200 for every decision was asked for: other statuses are faults. */
+static enum remote_result finish_decision(struct client *client, const struct timeline_step *step,
+                                          const struct client_reply *reply, char handle[REMOTE_HANDLE_MAX],
+                                          struct verdict *out)
 {
-    struct slice json;
-    if (step->kind > STEP_RESERVE)
-        return operate(client, fields, step, reservation, out);
-    char more[64] = "";
-    if (step->kind == STEP_RESERVE)
-        (void)snprintf(more, sizeof more, ", \"expires_after\": %llu",
-                       (unsigned long long)(TIMELINE_HOLD_NS / WEIR_SECOND));
-    enum remote_result result =
-        remote_ask_at(client, targets[step->kind], fields, &step->request, more, out, &json);
-    if (step->kind == STEP_RESERVE && result == REMOTE_DECIDED)
-        find_reservation(json, reservation);
-    return result;
+    if (reply->status != 200) {
+        (void)remote_tell_problem(client, reply); /* the status says whose fault it is */
+        return reply->status == 400 || reply->status == 401 || reply->status == 403 ? REMOTE_FAULTY
+                                                                                    : REMOTE_UNREACHABLE;
+    }
+    return remote_parse(reply->body, out) && read_gifts(reply->body, step->kind, handle, out)
+               ? REMOTE_DECIDED
+               : not_agreed(client, step);
+}
+
+bool remote_begin(struct client *client, const char *fields, const struct timeline_step *step)
+{
+    return send_step(client, fields, step, "");
+}
+
+enum remote_result remote_finish(struct client *client, unsigned timeout_ms, const struct timeline_step *step,
+                                 char handle[REMOTE_HANDLE_MAX], struct verdict *out)
+{
+    struct client_reply reply;
+    if (!client_receive(client, timeout_ms, &reply))
+        return REMOTE_UNREACHABLE;
+    return step_decides(step->kind) ? finish_decision(client, step, &reply, handle, out)
+                                    : finish_operation(client, step, &reply, out);
+}
+
+enum remote_result remote_operate(struct client *client, const char *fields, const struct timeline_step *step,
+                                  char handle[REMOTE_HANDLE_MAX], struct verdict *out)
+{
+    if (!send_step(client, fields, step, handle))
+        return REMOTE_UNREACHABLE;
+    return remote_finish(client, CLIENT_TIMEOUT_MS, step, handle, out);
 }
 
 #else

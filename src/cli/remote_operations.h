@@ -8,17 +8,23 @@
 #include "cli/remote.h"
 #include "sim/timeline.h"
 
-/* A reservation as a server writes it: text, with its final zero. */
-#define REMOTE_RESERVATION_MAX 3072
+/* A reservation or a permit as a server writes it: text, with its final zero. */
+#define REMOTE_HANDLE_MAX 3072
 
 /*
- * Do what `step` says, but for restarting. A server that refuses is REMOTE_DECIDED, and out->effect.error says why.
+ * Do what `step` says, but for leaving and restarting. A server that refuses is REMOTE_DECIDED, and out->effect.error says
+ * why.
  *
- *   client       of the door that has the call: the admin door for reset and reload.
- *   fields       further field lines.
- *   reservation  written by STEP_RESERVE ("" where it was not allowed), read by STEP_SETTLE and STEP_CANCEL.
+ *   client  of the door that has the call: the admin door for reset and reload.
+ *   fields  further field lines.
+ *   handle  written by STEP_RESERVE and STEP_ACQUIRE ("" where nothing was given), read by what ends them.
  */
 enum remote_result remote_operate(struct client *client, const char *fields, const struct timeline_step *step,
-                                  char reservation[REMOTE_RESERVATION_MAX], struct verdict *out);
+                                  char handle[REMOTE_HANDLE_MAX], struct verdict *out);
+
+/* The same of a step that decides, in two halves: ask with step->request.wait, and take the answer when it has come. */
+bool remote_begin(struct client *client, const char *fields, const struct timeline_step *step);
+enum remote_result remote_finish(struct client *client, unsigned timeout_ms, const struct timeline_step *step,
+                                 char handle[REMOTE_HANDLE_MAX], struct verdict *out);
 
 #endif

@@ -20,7 +20,7 @@ static int word_find(const struct tree_node *node, const char *(*word)(int), int
 
 static const char *outcome_word(int i)
 {
-    /* A wait is told by when it was served, and never counted. */
+    /* A wait is no outcome: it is told by when it ended. */
     return i == WEIR_WAIT ? NULL : weir_outcome_name((enum weir_outcome)i);
 }
 
@@ -126,14 +126,41 @@ static bool read_error(struct fields *fields, const struct tree_node *node, stru
     int found = word_find(node, error_word, count);
     out->effect.error = found < 0 ? NULL : effect_errors[found];
     return found >= 0 || field_is_null(node)
-           || field_fault(fields, node,
-                          "write reservation, contract, limit, attribute, cost, full, busy, other or null",
-                          "is no error");
+           || field_fault(
+               fields, node,
+               "write reservation, permit, ended, contract, limit, attribute, cost, full, busy, other or "
+               "null",
+               "is no error");
 }
 
 static bool read_repeated(struct fields *fields, const struct tree_node *node, struct expectation *out)
 {
     return field_boolean(fields, node, &out->effect.is_repeated);
+}
+
+static bool read_served_at(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return read_length(fields, node, &out->served_at);
+}
+
+static bool read_ended_at(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_duration(fields, node, &out->ended_at);
+}
+
+static bool read_waited(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_duration(fields, node, &out->waited);
+}
+
+static bool read_expires_after(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return read_length(fields, node, &out->expires_after);
+}
+
+static bool read_released(struct fields *fields, const struct tree_node *node, struct expectation *out)
+{
+    return field_boolean(fields, node, &out->effect.is_released);
 }
 
 static bool read_number(struct fields *fields, const struct tree_node *node, struct expectation *out)
@@ -158,6 +185,11 @@ static const struct {
     [FACT_ENFORCED] = { "enforced", read_enforced },
     [FACT_ERROR] = { "error", read_error },
     [FACT_REPEATED] = { "repeated", read_repeated },
+    [FACT_SERVED_AT] = { "served_at", read_served_at },
+    [FACT_ENDED_AT] = { "ended_at", read_ended_at },
+    [FACT_WAITED] = { "waited", read_waited },
+    [FACT_EXPIRES_AFTER] = { "expires_after", read_expires_after },
+    [FACT_RELEASED] = { "released", read_released },
     [FACT_EFFECT + EFFECT_CHARGED] = { "charged", read_number },
     [FACT_EFFECT + EFFECT_RETURNED] = { "returned", read_number },
     [FACT_EFFECT + EFFECT_DROPPED] = { "dropped", read_number },
@@ -237,6 +269,7 @@ bool expect_read(struct fields *fields, const struct tree_node *node, void *step
         { "duplicate", FIELD_OPTIONAL, read_outcome_count, WEIR_DUPLICATE },
         { "unmetered", FIELD_OPTIONAL, read_outcome_count, WEIR_UNMETERED },
         { "refused", FIELD_OPTIONAL, read_outcome_count, WEIR_REFUSED },
+        { "left", FIELD_OPTIONAL, read_outcome_count, COUNT_LEFT },
         { "decision", FIELD_OPTIONAL, read_last_fact, FACT_DECISION },
         { "limit", FIELD_OPTIONAL, read_last_fact, FACT_LIMIT },
         { "policy", FIELD_OPTIONAL, read_last_fact, FACT_POLICY },
@@ -257,7 +290,11 @@ bool expect_read(struct fields *fields, const struct tree_node *node, void *step
         { "restarted", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_RESTARTED },
         { "removed", FIELD_OPTIONAL, read_last_fact, FACT_EFFECT + EFFECT_REMOVED },
         { "limits", FIELD_OPTIONAL, read_limits, 0 },
-        { "served_at", FIELD_LATER, NULL, 0 },
+        { "served_at", FIELD_OPTIONAL, read_last_fact, FACT_SERVED_AT },
+        { "ended_at", FIELD_OPTIONAL, read_last_fact, FACT_ENDED_AT },
+        { "waited", FIELD_OPTIONAL, read_last_fact, FACT_WAITED },
+        { "expires_after", FIELD_OPTIONAL, read_last_fact, FACT_EXPIRES_AFTER },
+        { "released", FIELD_OPTIONAL, read_last_fact, FACT_RELEASED },
     };
     return fields_read(fields->tree, node, "expect", table, sizeof table / sizeof *table, step);
 }
@@ -267,16 +304,24 @@ bool expect_read(struct fields *fields, const struct tree_node *node, void *step
 #define FACT(name) (1u << FACT_##name)
 #define EFFECT(name) (1u << (FACT_EFFECT + EFFECT_##name))
 
+#define DECISION_FACTS \
+    (FACT(DECISION) | FACT(LIMIT) | FACT(POLICY) | FACT(REASON) | FACT(CAPACITY) | FACT(REMAINING) \
+     | FACT(RETRY_AFTER) | FACT(RESET_AFTER) | FACT(DECIDED_AT) | FACT(SERVED_AT) | FACT(ENDED_AT) \
+     | FACT(WAITED))
+#define SETTLEMENT_FACTS \
+    (EFFECT(CHARGED) | EFFECT(RETURNED) | EFFECT(DROPPED) | FACT(REPEATED) | FACT(REMAINING) | FACT(LIMIT) \
+     | FACT(ERROR))
+
 /* The facts that a step of a kind has. */
 static const unsigned facts_of[STEP_KIND_COUNT] = {
-    [STEP_REQUEST] = FACT(DECISION) | FACT(LIMIT) | FACT(POLICY) | FACT(REASON) | FACT(CAPACITY)
-                     | FACT(REMAINING) | FACT(RETRY_AFTER) | FACT(RESET_AFTER) | FACT(DECIDED_AT),
-    [STEP_RESERVE] = FACT(DECISION) | FACT(LIMIT) | FACT(POLICY) | FACT(REASON) | FACT(CAPACITY)
-                     | FACT(REMAINING) | FACT(RETRY_AFTER) | FACT(RESET_AFTER) | FACT(DECIDED_AT),
-    [STEP_SETTLE] = EFFECT(CHARGED) | EFFECT(RETURNED) | EFFECT(DROPPED) | FACT(REPEATED) | FACT(REMAINING)
-                    | FACT(LIMIT) | FACT(ERROR),
-    [STEP_CANCEL] = EFFECT(CHARGED) | EFFECT(RETURNED) | EFFECT(DROPPED) | FACT(REPEATED) | FACT(REMAINING)
-                    | FACT(LIMIT) | FACT(ERROR),
+    [STEP_REQUEST] = DECISION_FACTS,
+    [STEP_RESERVE] = DECISION_FACTS,
+    [STEP_ACQUIRE] = DECISION_FACTS | FACT(EXPIRES_AFTER),
+    [STEP_SETTLE] = SETTLEMENT_FACTS,
+    [STEP_CANCEL] = SETTLEMENT_FACTS,
+    [STEP_RENEW] = FACT(EXPIRES_AFTER) | FACT(ERROR),
+    [STEP_RELEASE] = FACT(RELEASED) | FACT(ERROR),
+    [STEP_LEAVE] = FACT(ERROR),
     [STEP_REFUND] = EFFECT(RETURNED) | FACT(REMAINING) | FACT(LIMIT) | FACT(ERROR),
     [STEP_RESET] = FACT(ERROR),
     [STEP_RELOAD] =
@@ -288,8 +333,12 @@ static const unsigned facts_of[STEP_KIND_COUNT] = {
 static bool check_counts(struct tree *tree, const struct timeline_step *step)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < WEIR_OUTCOME_COUNT; i++)
+    for (int i = 0; i < STEP_COUNTS; i++)
         sum += step->counts[i];
+    if (step->counts[COUNT_LEFT] > 0 && !step->may_wait) {
+        tree_fault(tree, step->node, "add `wait`, or remove it", "`left` without `wait`: nobody can leave");
+        return false;
+    }
     if (!step->has_counts || sum == step->times)
         return true;
     tree_fault(tree, step->node, "make them equal: outcomes that are not named are expected 0 times",
@@ -305,7 +354,7 @@ bool expect_check(struct tree *tree, const struct timeline_step *step)
         if ((odd >> fact & 1) != 0)
             tree_fault(tree, step->node, "remove it", "`%s` is nothing that comes of `%s`", facts[fact].name,
                        step_kind_name(step->kind));
-    if (step->kind <= STEP_RESERVE)
+    if (step_decides(step->kind))
         return check_counts(tree, step) && odd == 0;
     if (step->has_counts || step->has_limits)
         tree_fault(tree, step->node, "expect of it in a `request` step", "`%s` makes no decision",

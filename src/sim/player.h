@@ -21,9 +21,17 @@ struct player {
 
     /* Begin with the timeline's contract in a fresh state. Diagnostics go to `err`. */
     enum player_result (*open)(struct player *player, const struct timeline *timeline, FILE *err);
-    /* Do what a step says, once, at its instant of virtual time. An operation beside deciding that is refused is a
-       PLAYER_OK with out->effect.error. */
-    enum player_result (*perform)(struct player *player, const struct timeline_step *step, struct verdict *out);
+    /*
+     * Do what a step says at its instant of virtual time, for the turn-th time, from 0. A request that has to wait is told as
+     * WEIR_WAIT, and ends in advance(). An operation beside deciding that is refused is a PLAYER_OK with out->effect.error.
+     */
+    enum player_result (*perform)(struct player *player, const struct timeline_step *step, uint64_t turn,
+                                  struct verdict *out);
+    /* Let time pass to `now` (WEIR_NO_TIME: until nobody waits): whoever waits and has its turn or its deadline by then ends
+       at that very instant. A player may tell of it later than here, but tells of everybody at WEIR_NO_TIME. */
+    enum player_result (*advance)(struct player *player, weir_ns now);
+    /* Somebody who has ended and was not collected yet: the handle, and the answer at its end. False: nobody. */
+    bool (*collect)(struct player *player, size_t *handle, struct verdict *out);
     /* Forget everything; after a failed open() too. */
     void (*close)(struct player *player);
 
@@ -35,7 +43,8 @@ struct player_library {
     struct player player;
     const struct timeline *timeline; /* between open() and close() */
     struct weir_contract *contract;
-    struct weir_reservation *tickets; /* by handle; len 0: none */
+    struct library_slot **slots; /* by handle; NULL: nothing yet */
+    struct library_slot *ended;  /* the first of those that wait to be collected */
 };
 void player_library_init(struct player_library *library);
 

@@ -23,6 +23,7 @@ enum {
     AS = AT << 4,
     EXPECT = AT << 5,
     ABOUT = AT << 6,
+    WAIT = AT << 7,
 };
 
 static void note_field(struct fields *fields, struct timeline_step *step)
@@ -56,6 +57,16 @@ static bool read_peek(struct fields *fields, const struct tree_node *node, void 
     struct reader *reader = into;
     note_field(fields, reader->step);
     return field_boolean(fields, node, &reader->step->request.is_peek);
+}
+
+static bool read_wait(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    note_field(fields, reader->step);
+    reader->step->may_wait = true;
+    return field_duration(fields, node, &reader->step->request.wait)
+           && (reader->step->request.wait <= WEIR_WAIT_MAX
+               || field_fault(fields, node, "write at most 1d", "is longer than anybody may wait"));
 }
 
 static bool read_expect(struct fields *fields, const struct tree_node *node, void *into)
@@ -109,7 +120,7 @@ static bool read_attributes(struct fields *fields, const struct tree_node *node,
     return is_good;
 }
 
-/* `request`, `reserve`, `refund`. */
+/* `request`, `reserve`, `acquire`, `refund`. */
 static bool read_asked(struct fields *fields, const struct tree_node *node, void *into)
 {
     struct reader *reader = into;
@@ -119,14 +130,14 @@ static bool read_asked(struct fields *fields, const struct tree_node *node, void
 
 /* ---- Operations ------------------------------------------------------------------------------------------ */
 
-/* `as`, `settle`, `cancel`: the name of a reservation. */
+/* `as`, and the operations on what it names. */
 static bool read_handle(struct fields *fields, const struct tree_node *node, void *into)
 {
     struct reader *reader = into;
     note_field(fields, reader->step);
     reader->step->handle_name = node->text;
     return (node->kind == TREE_SCALAR && node->text.len > 0)
-           || field_fault(fields, node, "write the word behind `as`", "is no name of a reservation");
+           || field_fault(fields, node, "write the word behind `as`", "is no name that a step gives");
 }
 
 static bool read_reset_limit(struct fields *fields, const struct tree_node *node, void *into)
@@ -172,16 +183,21 @@ static bool read_restart(struct fields *fields, const struct tree_node *node, vo
 
 static const struct {
     const char *name;
-    unsigned takes; /* fields beside at, expect and about */
+    unsigned takes;   /* fields beside at, expect and about */
+    const char *ends; /* what it finds by the name of an earlier step; NULL: nothing */
 } kinds[] = {
-    [STEP_REQUEST] = { "request", TIMES | COST | PEEK },
-    [STEP_RESERVE] = { "reserve", TIMES | COST | AS },
-    [STEP_SETTLE] = { "settle", COST },
-    [STEP_CANCEL] = { "cancel", 0 },
-    [STEP_REFUND] = { "refund", COST },
-    [STEP_RESET] = { "reset", 0 },
-    [STEP_RELOAD] = { "reload", 0 },
-    [STEP_RESTART] = { "restart", 0 },
+    [STEP_REQUEST] = { "request", TIMES | COST | PEEK | AS | WAIT, NULL },
+    [STEP_RESERVE] = { "reserve", TIMES | COST | AS | WAIT, NULL },
+    [STEP_ACQUIRE] = { "acquire", TIMES | COST | AS | WAIT, NULL },
+    [STEP_SETTLE] = { "settle", COST, "reservation" },
+    [STEP_CANCEL] = { "cancel", 0, "reservation" },
+    [STEP_RENEW] = { "renew", 0, "permit" },
+    [STEP_RELEASE] = { "release", 0, "permit" },
+    [STEP_LEAVE] = { "leave", 0, "request with `wait`" },
+    [STEP_REFUND] = { "refund", COST, NULL },
+    [STEP_RESET] = { "reset", 0, NULL },
+    [STEP_RELOAD] = { "reload", 0, NULL },
+    [STEP_RESTART] = { "restart", 0, NULL },
 };
 _Static_assert(sizeof kinds / sizeof *kinds == STEP_KIND_COUNT, "a kind of step lacks its row");
 
@@ -194,22 +210,23 @@ static const struct field table[] = {
     { "at", FIELD_OPTIONAL, read_at, AT },
     { "request", FIELD_OPTIONAL, read_asked, 1 << STEP_REQUEST },
     { "reserve", FIELD_OPTIONAL, read_asked, 1 << STEP_RESERVE },
+    { "acquire", FIELD_OPTIONAL, read_asked, 1 << STEP_ACQUIRE },
     { "settle", FIELD_OPTIONAL, read_handle, 1 << STEP_SETTLE },
     { "cancel", FIELD_OPTIONAL, read_handle, 1 << STEP_CANCEL },
+    { "renew", FIELD_OPTIONAL, read_handle, 1 << STEP_RENEW },
+    { "release", FIELD_OPTIONAL, read_handle, 1 << STEP_RELEASE },
+    { "leave", FIELD_OPTIONAL, read_handle, 1 << STEP_LEAVE },
     { "refund", FIELD_OPTIONAL, read_asked, 1 << STEP_REFUND },
     { "reset", FIELD_OPTIONAL, read_reset, 1 << STEP_RESET },
     { "reload", FIELD_OPTIONAL, read_reload, 1 << STEP_RELOAD },
     { "restart", FIELD_OPTIONAL, read_restart, 1 << STEP_RESTART },
     { "as", FIELD_OPTIONAL, read_handle, AS },
+    { "wait", FIELD_OPTIONAL, read_wait, WAIT },
     { "times", FIELD_OPTIONAL, read_times, TIMES },
     { "cost", FIELD_OPTIONAL, read_cost, COST },
     { "peek", FIELD_OPTIONAL, read_peek, PEEK },
     { "expect", FIELD_OPTIONAL, read_expect, EXPECT },
     { "about", FIELD_OPTIONAL, read_about, ABOUT },
-    { "acquire", FIELD_LATER, NULL, 0 },
-    { "renew", FIELD_LATER, NULL, 0 },
-    { "release", FIELD_LATER, NULL, 0 },
-    { "wait", FIELD_LATER, NULL, 0 },
     { "store", FIELD_LATER, NULL, 0 },
 };
 
@@ -220,9 +237,11 @@ static bool check_kind(struct tree *tree, struct timeline_step *step)
 {
     unsigned given = step->fields & ((1u << STEP_KIND_COUNT) - 1);
     if (given == 0 || (given & (given - 1)) != 0) {
-        tree_fault(tree, step->node,
-                   "give one of: request, reserve, settle, cancel, refund, reset, reload, restart",
-                   given == 0 ? "the step does nothing" : "the step does two things");
+        tree_fault(
+            tree, step->node,
+            "give one of: request, reserve, acquire, settle, cancel, renew, release, leave, refund, reset, "
+            "reload, restart",
+            given == 0 ? "the step does nothing" : "the step does two things");
         return false;
     }
     while (given >> step->kind != 1)
@@ -232,7 +251,9 @@ static bool check_kind(struct tree *tree, struct timeline_step *step)
         if ((odd & (unsigned)table[i].argument) != 0)
             tree_fault(tree, step->node, "remove it", "`%s` does not go with `%s`", table[i].name,
                        kinds[step->kind].name);
-    return odd == 0;
+    if (odd == 0 && step->may_wait && step->request.is_peek)
+        tree_fault(tree, step->node, "remove one of the two", "a look (`peek`) does not `wait`");
+    return odd == 0 && !(step->may_wait && step->request.is_peek);
 }
 
 /* A settlement without the cost that came out would look like one of nothing. */
@@ -244,14 +265,6 @@ static bool check_cost(struct tree *tree, const struct timeline_step *step)
     return false;
 }
 
-static size_t find_handle(const struct timeline *timeline, struct slice name)
-{
-    for (size_t i = 0; i < timeline->handle_count; i++)
-        if (slice_equals(timeline->reserved[i]->handle_name, name))
-            return i;
-    return TIMELINE_NO_HANDLE;
-}
-
 static bool handle_fault(struct tree *tree, const struct timeline_step *step, const char *cure,
                          const char *problem)
 {
@@ -261,26 +274,96 @@ static bool handle_fault(struct tree *tree, const struct timeline_step *step, co
     return false;
 }
 
-/* Names become numbers: `as` gives a new one, `settle` and `cancel` find it. */
-static bool check_handle(struct timeline *timeline, struct timeline_step *step)
+static const struct timeline_step *find_named(const struct timeline *timeline, struct slice name)
+{
+    for (size_t i = 0; i < timeline->named_count; i++)
+        if (slice_equals(timeline->named[i]->handle_name, name))
+            return timeline->named[i];
+    return NULL;
+}
+
+/* The step that named one of its `times`: "w.50" is the fiftieth of "w". *turn counts from 0. */
+static const struct timeline_step *find_numbered(const struct timeline *timeline, struct slice name,
+                                                 uint64_t *turn)
+{
+    size_t stem = name.len;
+    while (stem > 0 && name.at[stem - 1] != '.')
+        stem--;
+    if (stem == 0 || !slice_to_u64((struct slice){ name.at + stem, name.len - stem }, TIMELINE_TIMES_MAX, turn))
+        return NULL;
+    const struct timeline_step *step = find_named(timeline, (struct slice){ name.at, stem - 1 });
+    if (step == NULL || step->times == 1 || *turn == 0 || *turn > step->times)
+        return NULL;
+    *turn -= 1;
+    return step;
+}
+
+/* Whether what a step names can be ended by a step of this kind. */
+static bool is_ended_by(const struct timeline_step *named, enum step_kind kind)
+{
+    switch (kind) {
+    case STEP_SETTLE:
+    case STEP_CANCEL:
+        return named->kind == STEP_RESERVE;
+    case STEP_RENEW:
+    case STEP_RELEASE:
+        return named->kind == STEP_ACQUIRE;
+    default:
+        return named->may_wait;
+    }
+}
+
+/* A name becomes the number of what an earlier step made. */
+static bool find_handle(struct timeline *timeline, struct timeline_step *step)
 {
     struct tree *tree = &timeline->tree;
+    char problem[64], cure[96];
+    uint64_t turn = 0;
+    const struct timeline_step *named = find_named(timeline, step->handle_name);
+    if (named != NULL && named->times > 1)
+        return handle_fault(tree, step, "write NAME.1, NAME.2, ... for one of them", "several");
+    if (named == NULL)
+        named = find_numbered(timeline, step->handle_name, &turn);
+    if (named != NULL && is_ended_by(named, step->kind)) {
+        step->handle = named->handle + turn;
+        return true;
+    }
+    bool leaves = step->kind == STEP_LEAVE;
+    (void)snprintf(problem, sizeof problem, "no %s", kinds[step->kind].ends);
+    (void)snprintf(cure, sizeof cure, "name it in an earlier step: `%s: {...}` with %s`as: NAME`",
+                   leaves                      ? "request"
+                   : step->kind <= STEP_CANCEL ? "reserve"
+                                               : "acquire",
+                   leaves ? "`wait` and " : "");
+    return handle_fault(tree, step, cure, problem);
+}
+
+/* What lasts beyond its step gets numbers, one for each of `times`; with `as` also a name. */
+static bool give_handles(struct timeline *timeline, struct timeline_step *step)
+{
+    struct tree *tree = &timeline->tree;
+    if (!step->may_wait && step->handle_name.len == 0)
+        return true;
+    if (step->times > TIMELINE_HANDLES_MAX - timeline->handle_count) {
+        tree_fault(tree, step->node, "split the file", "more than %d requests are named or wait",
+                   TIMELINE_HANDLES_MAX);
+        return false;
+    }
+    step->handle = timeline->handle_count;
+    timeline->handle_count += step->times;
     if (step->handle_name.len == 0)
         return true;
-    step->handle = find_handle(timeline, step->handle_name);
-    if ((step->fields & AS) == 0)
-        return step->handle != TIMELINE_NO_HANDLE
-               || handle_fault(tree, step, "name it in an earlier step: `reserve: {...}` with `as: NAME`",
-                               "no reservation");
-    if (step->handle != TIMELINE_NO_HANDLE)
-        return handle_fault(tree, step, "choose another name", "an earlier reservation");
-    if (step->times > 1)
-        return handle_fault(tree, step, "reserve in several steps", "one reservation, not `times` of them");
-    if (timeline->handle_count == TIMELINE_HANDLES_MAX)
-        return handle_fault(tree, step, "split the file", "one reservation too many");
-    step->handle = timeline->handle_count++;
-    timeline->reserved[step->handle] = step;
+    if (find_named(timeline, step->handle_name) != NULL)
+        return handle_fault(tree, step, "choose another name", "an earlier step");
+    if (timeline->named_count == TIMELINE_NAMES_MAX)
+        return handle_fault(tree, step, "split the file", "one step too many");
+    timeline->named[timeline->named_count++] = step;
     return true;
+}
+
+static bool check_handle(struct timeline *timeline, struct timeline_step *step)
+{
+    return kinds[step->kind].ends != NULL ? find_handle(timeline, step) : give_handles(timeline, step);
 }
 
 bool step_read(struct timeline *timeline, const struct tree_node *node, struct timeline_step *out)

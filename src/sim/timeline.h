@@ -3,7 +3,8 @@
  * timeline.h - a test file as data: a contract, and steps with what is expected of them. See weir-test(5).
  *
  * A step asks a request, or does something beside deciding: settles what an earlier one reserved, puts another contract in
- * force. Handles are numbers given while reading, so a player keeps its reservations in an array.
+ * force. Handles are numbers given while reading, so a player keeps what lasts (reservations, permits, who waits) in an
+ * array. A request that waits ends in a later step, or at the end of the file.
  */
 #ifndef WEIR_SIM_TIMELINE_H
 #define WEIR_SIM_TIMELINE_H
@@ -14,8 +15,11 @@
 /* Most repetitions of one step. */
 #define TIMELINE_TIMES_MAX 1000000
 
-/* Most reservations that a file names. */
-#define TIMELINE_HANDLES_MAX 1024
+/* Most names that a file gives with `as`. */
+#define TIMELINE_NAMES_MAX 1024
+
+/* Most of what lasts beyond its step: reservations, permits, and requests that may wait. */
+#define TIMELINE_HANDLES_MAX 65536
 
 /* How long a step's reservation lasts. */
 #define TIMELINE_HOLD_NS (3600 * WEIR_SECOND)
@@ -34,6 +38,11 @@ enum fact {
     FACT_ENFORCED,
     FACT_ERROR,
     FACT_REPEATED,
+    FACT_SERVED_AT,
+    FACT_ENDED_AT,
+    FACT_WAITED,
+    FACT_EXPIRES_AFTER,
+    FACT_RELEASED,
     FACT_EFFECT, /* the first of the numbers of an effect, in the order of enum effect_number */
     FACT_COUNT = FACT_EFFECT + EFFECT_NUMBERS
 };
@@ -45,6 +54,7 @@ struct expectation {
     unsigned given;             /* bit per enum fact: only these are compared */
     struct verdict_limit value; /* of those; null is "", WEIR_NO_TIME, NONE or has_x = false */
     weir_ns decided_at;
+    weir_ns served_at, ended_at, waited, expires_after;
     struct effect effect;
 };
 
@@ -52,8 +62,12 @@ struct expectation {
 enum step_kind {
     STEP_REQUEST,
     STEP_RESERVE,
+    STEP_ACQUIRE,
     STEP_SETTLE,
     STEP_CANCEL,
+    STEP_RENEW,
+    STEP_RELEASE,
+    STEP_LEAVE,
     STEP_REFUND,
     STEP_RESET,
     STEP_RELOAD,
@@ -63,6 +77,15 @@ enum step_kind {
 
 /* The word of a kind, as in test files: "settle". */
 const char *step_kind_name(enum step_kind kind);
+
+/* Whether a step of this kind asks for decisions; the others do something beside. */
+static inline bool step_decides(enum step_kind kind)
+{
+    return kind <= STEP_ACQUIRE;
+}
+
+/* What is counted over a step: outcomes (WEIR_WAIT: nobody ended it), and those that left before they were decided. */
+enum { COUNT_LEFT = WEIR_OUTCOME_COUNT, STEP_COUNTS };
 
 /* A contract: in a file, or inline. */
 struct timeline_contract {
@@ -78,15 +101,17 @@ struct timeline_step {
     unsigned fields; /* bit per field that it has, by step.c's table */
     weir_ns at;      /* from the start of the timeline */
     struct weir_request
-        request; /* what is asked, reserved or refunded, or the key that is reset; cost of a settlement */
+        request; /* what is asked, reserved, acquired or refunded, or the key that is reset; cost of a settlement */
+    bool may_wait; /* request.wait is given */
     uint64_t times;
     struct slice handle_name;
-    size_t handle;                     /* the reservation it makes or ends; TIMELINE_NO_HANDLE */
+    size_t
+        handle; /* of what its first decision makes, one for each of `times`; or of what it ends; TIMELINE_NO_HANDLE */
     const char *limit;                 /* STEP_RESET */
     struct timeline_contract contract; /* STEP_RELOAD */
 
     bool has_counts; /* counts of every outcome are expected */
-    uint64_t counts[WEIR_OUTCOME_COUNT];
+    uint64_t counts[STEP_COUNTS];
     struct expectation last; /* about the last decision, or about the operation */
     bool has_limits;         /* each limit that it met is expected, these and no others */
     struct expectation *limits;
@@ -103,7 +128,8 @@ struct timeline {
     struct timeline_step *steps;
     size_t step_count;
 
-    const struct timeline_step *reserved[TIMELINE_HANDLES_MAX]; /* by handle: the step that makes it */
+    const struct timeline_step *named[TIMELINE_NAMES_MAX]; /* steps with `as` */
+    size_t named_count;
     size_t handle_count;
 };
 

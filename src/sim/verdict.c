@@ -48,6 +48,9 @@ void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct v
     limit_from_decision(answer->limits, &answer->decision, now, &out->bound);
     out->decided_at = answer->decision.decided_at;
     out->effect = (struct effect){ .error = NULL };
+    out->waited = 0;
+    out->expires_after = WEIR_NO_TIME;
+    out->fence = 0;
     out->count = answer->count;
     for (size_t i = 0; i < answer->count; i++) {
         limit_from_decision(answer->limits, &answer->each[i], now, &out->each[i]);
@@ -57,8 +60,8 @@ void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct v
 
 /* ---- Effects ----------------------------------------------------------------------------------------------- */
 
-const char *const effect_errors[] = { "reservation", "contract", "limit", "attribute", "cost",
-                                      "full",        "busy",     "other", NULL };
+const char *const effect_errors[] = { "reservation", "permit", "ended", "contract", "limit", "attribute",
+                                      "cost",        "full",   "busy",  "other",    NULL };
 
 const char *effect_find_error(const char *word)
 {
@@ -75,6 +78,8 @@ static const char *error_word(int code)
         return NULL;
     case WEIR_ERR_RESERVATION:
         return "reservation";
+    case WEIR_ERR_PERMIT:
+        return "permit";
     case WEIR_ERR_CONTRACT:
     case WEIR_ERR_FILE:
         return "contract";

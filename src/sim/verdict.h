@@ -41,6 +41,7 @@ struct effect {
     unsigned known; /* bit per enum effect_number that the player can tell */
     uint64_t number[EFFECT_NUMBERS];
     bool knows_repeated, is_repeated; /* settled or cancelled before */
+    bool is_released;                 /* release: the permit was held until now */
     const char *error;                /* NULL: it was done; else why not, one of effect_errors */
 };
 
@@ -60,6 +61,9 @@ struct verdict {
     struct verdict_limit bound; /* the limit that bound the answer, or has least left after a settlement */
     struct effect effect;       /* of an operation beside deciding */
     weir_ns decided_at;         /* WEIR_NO_TIME: the player cannot tell */
+    weir_ns waited;             /* until the decision; 0 where it came at once */
+    weir_ns expires_after;      /* of the permit that was given or renewed; WEIR_NO_TIME: none was */
+    uint64_t fence;             /* of that permit; 0: none */
     size_t count;
     struct verdict_limit each[WEIR_ASKS_MAX]; /* every limit the request met, in contract order */
 };

@@ -4,11 +4,24 @@
 
 #include "sim/play.h"
 
-/* Lets five tokens pass, ever; each use of it is counted. */
+#define WAITERS_MAX 8
+
+/*
+ * Lets five tokens pass, ever; each use of it is counted. Who may wait is served one second after the one before it, or, where
+ * it cannot wait so long, denied when its time is over. One who waits for exactly an hour is forgotten.
+ */
 struct five {
     struct player player;
     uint64_t spent;
     unsigned opened, closed, decided;
+    struct waits {
+        size_t handle;
+        weir_ns from, until;
+        bool is_served, has_ended;
+    } waiters[WAITERS_MAX];
+    size_t waiter_count;
+    weir_ns busy_until;
+    bool repeats_fences;
 };
 
 static enum player_result five_open(struct player *player, const struct timeline *timeline, FILE *err)
@@ -17,6 +30,8 @@ static enum player_result five_open(struct player *player, const struct timeline
     (void)timeline;
     (void)err;
     five->spent = 0;
+    five->waiter_count = 0;
+    five->busy_until = 0;
     five->opened++;
     return PLAYER_OK;
 }
@@ -37,15 +52,75 @@ static enum player_result five_operate(struct five *five, const struct timeline_
     return PLAYER_OK;
 }
 
-static enum player_result five_perform(struct player *player, const struct timeline_step *step,
+static void five_wait(struct five *five, const struct timeline_step *step, uint64_t turn, struct verdict *out)
+{
+    struct waits *waiter = &five->waiters[five->waiter_count++];
+    weir_ns deadline = step->at + step->request.wait;
+    weir_ns at = (five->busy_until > step->at ? five->busy_until : step->at) + WEIR_SECOND;
+    bool is_served = at <= deadline && step->request.wait != WEIR_HOUR;
+    *waiter = (struct waits){ step->handle + turn, step->at, is_served ? at : deadline, is_served, false };
+    five->busy_until = is_served ? at : five->busy_until;
+    *out = (struct verdict){ .bound = { .outcome = WEIR_WAIT, .name = "five" } };
+}
+
+static enum player_result five_advance(struct player *player, weir_ns now)
+{
+    struct five *five = (struct five *)player;
+    for (size_t i = 0; i < five->waiter_count; i++)
+        if (five->waiters[i].until <= now && five->waiters[i].until - five->waiters[i].from != WEIR_HOUR)
+            five->waiters[i].has_ended = true;
+    return PLAYER_OK;
+}
+
+static bool five_collect(struct player *player, size_t *handle, struct verdict *out)
+{
+    struct five *five = (struct five *)player;
+    for (size_t i = 0; i < five->waiter_count; i++) {
+        struct waits *waiter = &five->waiters[i];
+        if (!waiter->has_ended)
+            continue;
+        *handle = waiter->handle;
+        *out = (struct verdict){ .bound = { .outcome = waiter->is_served ? WEIR_ALLOW : WEIR_DENY,
+                                            .name = "five" },
+                                 .waited = waiter->until - waiter->from,
+                                 .fence = !waiter->is_served     ? 0
+                                          : five->repeats_fences ? 7
+                                                                 : waiter->until,
+                                 .expires_after = waiter->is_served ? WEIR_SECOND : WEIR_NO_TIME };
+        *waiter = five->waiters[--five->waiter_count];
+        return true;
+    }
+    return false;
+}
+
+static void five_leave(struct five *five, const struct timeline_step *step, struct verdict *out)
+{
+    for (size_t i = 0; i < five->waiter_count; i++)
+        if (five->waiters[i].handle == step->handle) {
+            five->waiters[i] = five->waiters[--five->waiter_count];
+            return;
+        }
+    out->effect.error = effect_find_error("ended");
+}
+
+static enum player_result five_perform(struct player *player, const struct timeline_step *step, uint64_t turn,
                                        struct verdict *out)
 {
     struct five *five = (struct five *)player;
     const struct weir_request *request = &step->request;
     weir_ns now = step->at;
     player->error[0] = '\0';
-    if (step->kind > STEP_RESERVE)
+    if (step->kind == STEP_LEAVE) {
+        *out = (struct verdict){ .decided_at = WEIR_NO_TIME };
+        five_leave(five, step, out);
+        return PLAYER_OK;
+    }
+    if (!step_decides(step->kind))
         return five_operate(five, step, out);
+    if (step->may_wait) {
+        five_wait(five, step, turn, out);
+        return PLAYER_OK;
+    }
     five->decided++;
     if (request->attribute_count == 0) {
         snprintf(player->error, sizeof player->error, "the request is empty");
@@ -63,6 +138,7 @@ static enum player_result five_perform(struct player *player, const struct timel
                                         .retry_after = passes ? 0 : WEIR_NO_TIME,
                                         .reset_after = five->spent == 0 ? 0 : WEIR_NO_TIME },
                              .decided_at = now,
+                             .expires_after = WEIR_NO_TIME,
                              .count = 1 };
     out->each[0] = out->bound;
     return PLAYER_OK;
@@ -75,9 +151,12 @@ static void five_close(struct player *player)
 
 static void five_init(struct five *five)
 {
-    *five = (struct five){
-        .player = { .name = "five", .open = five_open, .perform = five_perform, .close = five_close }
-    };
+    *five = (struct five){ .player = { .name = "five",
+                                       .open = five_open,
+                                       .perform = five_perform,
+                                       .advance = five_advance,
+                                       .collect = five_collect,
+                                       .close = five_close } };
 }
 
 /* Play steps (YAML, indented by two); gives all that was told. The caller frees it. */
@@ -137,6 +216,10 @@ static void each_fact_can_fail(void **state)
         "reset_after: 1s",
         "retry_after: null",
         "decided_at: 2s",
+        "served_at: 2s",
+        "served_at: null",
+        "ended_at: 2s",
+        "waited: 1ns",
         "limits: [{ limit: other }]",
         "limits: [{ limit: five, remaining: 3 }]",
         "limits: [{ limit: five }, { limit: five }]",
@@ -226,6 +309,94 @@ static void operations_tell_what_they_did(void **state)
     assert_int_equal(totals.failed_steps, 3);
     assert_int_equal(totals.steps, 7);
     assert_int_equal(totals.decisions, 2);
+    free(told);
+}
+
+static void who_waits_is_compared_when_it_has_ended(void **state)
+{
+    struct five five;
+    struct play totals;
+    char *told;
+    (void)state;
+    five_init(&five);
+    assert_int_equal(
+        PLAYER_OK,
+        play(&five,
+             "  - { at: 1s, acquire: { a: b }, wait: 10s, times: 3, as: w,\n"
+             "      expect: { allow: 3, served_at: 4s, waited: 3s, ended_at: 4s, expires_after: 1s } }\n"
+             "  - { at: 1s, request: { a: b }, wait: 2s, expect: { deny: 1, served_at: null, ended_at: 3s } }\n"
+             "  - { at: 2s, request: { a: b }, wait: 20s, times: 2, as: v, expect: { allow: 1, left: 1 } }\n"
+             "  - { at: 3s, leave: v.2 }\n"
+             "  - { at: 4s, leave: w.3, expect: { error: ended } }\n",
+             &totals, &told));
+    assert_string_equal(told, "");
+    assert_int_equal(totals.failed_steps, 0);
+    assert_int_equal(totals.steps, 5);
+    assert_int_equal(totals.decisions, 5);
+    assert_int_equal(five.waiter_count, 0);
+    free(told);
+}
+
+static void fences_must_rise(void **state)
+{
+    struct five five;
+    struct play totals;
+    char *told;
+    (void)state;
+    five_init(&five);
+    five.repeats_fences = true;
+    assert_int_equal(PLAYER_OK, play(&five, "  - { at: 1s, acquire: { a: b }, wait: 10s, times: 2, as: w }\n",
+                                     &totals, &told));
+    assert_string_equal(told, "t.yaml: a permit's fence is not above that of an earlier one\n");
+    assert_int_equal(totals.failed_steps, 1);
+    free(told);
+}
+
+static void who_waits_has_a_story_too(void **state)
+{
+    struct five five;
+    struct play totals;
+    char *told;
+    (void)state;
+    five_init(&five);
+    assert_int_equal(
+        PLAYER_OK,
+        play(&five,
+             "  - { at: 0s, request: { a: b }, wait: 10s, as: w, expect: { allow: 1, served_at: 2s } }\n"
+             "  - { at: 0s, request: { a: b }, wait: 1h, times: 2, as: v, expect: { left: 2 } }\n"
+             "  - { at: 2s, leave: v.1 }\n"
+             "  - { at: 3s, leave: w }\n"
+             "  - { at: 4s, request: { a: b }, expect: { deny: 1 } }\n",
+             &totals, &told));
+    assert_string_equal(told, "t.yaml:3:5: step 1 at 0s failed\n"
+                              "    request   a=b (cost 1, waits for up to 10s)\n"
+                              "    expected  allow=1; served_at=2s\n"
+                              "    came      allow=1; served_at=1s\n"
+                              "    differs   served_at: 2s expected, 1s came\n"
+                              "    before    allow five remaining=5/5 reset=0s\n"
+                              "    after     allow five; it meets no limit\n"
+                              "t.yaml:4:5: step 2 at 0s failed\n"
+                              "    request   a=b (cost 1, 2 times, waits for up to 3600s)\n"
+                              "    expected  left=2\n"
+                              "    came      wait=1 left=1\n"
+                              "    differs   wait: 0 expected, 1 came; left: 2 expected, 1 came\n"
+                              "    before    allow five remaining=5/5 reset=0s\n"
+                              "    after     wait five; it meets no limit\n"
+                              "t.yaml:6:5: step 4 at 3s failed\n"
+                              "    leave     w \n"
+                              "    expected  \n"
+                              "    came      \n"
+                              "    differs   error: null expected, ended came\n"
+                              "    before    allow five remaining=5/5 reset=0s\n"
+                              "    after     allow five remaining=5/5 reset=0s\n"
+                              "t.yaml:7:5: step 5 at 4s failed\n"
+                              "    request   a=b (cost 1)\n"
+                              "    expected  deny=1\n"
+                              "    came      allow=1\n"
+                              "    differs   allow: 0 expected, 1 came; deny: 1 expected, 0 came\n"
+                              "    before    allow five remaining=5/5 reset=0s\n"
+                              "    after     allow five remaining=4/5 reset=never\n");
+    assert_int_equal(totals.failed_steps, 4);
     free(told);
 }
 
@@ -339,6 +510,9 @@ int main(void)
         cmocka_unit_test(what_is_as_expected_is_not_told),
         cmocka_unit_test(each_fact_can_fail),
         cmocka_unit_test(a_failure_tells_its_story),
+        cmocka_unit_test(who_waits_is_compared_when_it_has_ended),
+        cmocka_unit_test(fences_must_rise),
+        cmocka_unit_test(who_waits_has_a_story_too),
         cmocka_unit_test(only_ten_failures_are_printed),
         cmocka_unit_test(operations_tell_what_they_did),
         cmocka_unit_test(a_faulty_request_ends_the_play),

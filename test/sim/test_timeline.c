@@ -111,7 +111,7 @@ static void operations_are_read(void **state)
     assert_true(steps[3].last.effect.is_repeated);
     assert_int_equal(steps[4].handle, 0);
     assert_string_equal(steps[4].last.effect.error, "reservation");
-    assert_ptr_equal(timeline->reserved[0], &steps[0]);
+    assert_ptr_equal(timeline->named[0], &steps[0]);
     assert_string_equal(steps[6].limit, "l");
     assert_int_equal(steps[6].request.attribute_count, 1);
     assert_null(steps[6].last.effect.error);
@@ -121,6 +121,49 @@ static void operations_are_read(void **state)
     static const char cut[] = "\n\n\n\n\n\n\n\n\n\n\n      weir: 1\n"; /* where it stood; blanks may follow */
     assert_true(steps[8].contract.text.len >= sizeof cut - 1);
     assert_memory_equal(steps[8].contract.text.at, cut, sizeof cut - 1);
+    timeline_free(timeline);
+    free(told);
+}
+
+static void waiting_and_permits_are_read(void **state)
+{
+    static const char text[] =
+        CONTRACT "timeline:\n"
+                 "  - { at: 0s, request: { tenant: acme }, wait: 30s, times: 100, as: w,\n"
+                 "      expect: { allow: 99, left: 1, served_at: 19800ms, waited: 19s, ended_at: 3s } }\n"
+                 "  - { at: 0s, acquire: {}, wait: 1d, as: p.1 }\n"
+                 "  - { at: 0s, request: {}, wait: 0s, expect: { served_at: null } }\n"
+                 "  - { at: 3s, leave: w.50, expect: { error: ended } }\n"
+                 "  - { renew: p.1, expect: { expires_after: 30s } }\n"
+                 "  - { release: p.1, expect: { released: false, error: permit } }\n"
+                 "  - { leave: p.1 }\n";
+    char *told;
+    struct timeline *timeline = parse(text, &told);
+    (void)state;
+    assert_string_equal(told, "");
+    assert_non_null(timeline);
+    const struct timeline_step *steps = timeline->steps;
+    static const enum step_kind kinds[] = { STEP_REQUEST, STEP_ACQUIRE, STEP_REQUEST, STEP_LEAVE,
+                                            STEP_RENEW,   STEP_RELEASE, STEP_LEAVE };
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        assert_int_equal(steps[i].kind, kinds[i]);
+    assert_int_equal(timeline->handle_count, 102);
+    assert_true(steps[0].may_wait);
+    assert_int_equal(steps[0].request.wait, 30 * WEIR_SECOND);
+    assert_int_equal(steps[0].counts[COUNT_LEFT], 1);
+    assert_int_equal(steps[0].last.served_at, 19800 * WEIR_MILLISECOND);
+    assert_int_equal(steps[0].last.waited, 19 * WEIR_SECOND);
+    assert_int_equal(steps[0].last.ended_at, 3 * WEIR_SECOND);
+    assert_int_equal(steps[1].handle, 100);
+    assert_int_equal(steps[1].request.wait, WEIR_WAIT_MAX);
+    assert_int_equal(steps[2].handle, 101); /* it has no name, but a number while it waits */
+    assert_true(steps[2].last.served_at == WEIR_NO_TIME);
+    assert_int_equal(steps[3].handle, 49);
+    assert_int_equal(steps[4].handle, 100);
+    assert_int_equal(steps[4].last.expires_after, 30 * WEIR_SECOND);
+    assert_false(steps[5].last.effect.is_released);
+    assert_string_equal(steps[5].last.effect.error, "permit");
+    assert_int_equal(steps[6].handle, 100);
     timeline_free(timeline);
     free(told);
 }
@@ -184,22 +227,48 @@ static void mistakes_are_told_with_their_place(void **state)
         { CONTRACT "timeline: [{ request: acme }]", "2:23: error: request: 'acme' is no request" },
         { CONTRACT "timeline: [{ request: { a: [] } }]", "2:28: error: attribute 'a' is a list" },
         { CONTRACT "start: today\n" STEP, "2:8: error: start: 'today' is no instant" },
-        { CONTRACT STEP "    wait: 5s", "5:5: error: 'wait': this version does not play it" },
+        { CONTRACT STEP "    store: away", "5:5: error: 'store': this version does not play it" },
+        { CONTRACT STEP "    wait: 5", "5:11: error: wait: '5' is no duration" },
+        { CONTRACT STEP "    wait: 25h", "5:11: error: wait: '25h' is longer than anybody may wait" },
+        { CONTRACT STEP "    wait: 5s\n    peek: true", "3:5: error: a look (`peek`) does not `wait`" },
+        { CONTRACT STEP "    expect: { left: 1 }", "3:5: error: `left` without `wait`: nobody can leave" },
+        { CONTRACT STEP "    expect: { released: true }",
+          "3:5: error: `released` is nothing that comes of `request`" },
+        { CONTRACT STEP "    expect: { expires_after: 1s }",
+          "3:5: error: `expires_after` is nothing that comes of `request`" },
+        { CONTRACT STEP "    wait: 1s\n    expect: { allow: 1, left: 1 }",
+          "3:5: error: the step expects 2 decisions and makes 1" },
+        { CONTRACT STEP "    wait: 1s\n    times: 65537",
+          "3:5: error: more than 65536 requests are named or wait" },
         { CONTRACT STEP "    reload: b.yaml", "3:5: error: the step does two things" },
-        { CONTRACT STEP "    as: a", "3:5: error: `as` does not go with `request`" },
+        { CONTRACT "timeline: [{ reload: a.yaml, as: a }]", "2:12: error: `as` does not go with `reload`" },
+        { CONTRACT "timeline: [{ settle: a, wait: 1s, cost: 1 }]",
+          "2:12: error: `wait` does not go with `settle`" },
         { CONTRACT STEP "    expect: { charged: 1 }",
           "3:5: error: `charged` is nothing that comes of `request`" },
         { CONTRACT STEP "    expect: { error: yes }", "5:22: error: error: 'yes' is no error" },
         { CONTRACT "timeline: [{ reserve: {}, peek: true }]",
           "2:12: error: `peek` does not go with `reserve`" },
-        { CONTRACT "timeline: [{ reserve: {}, as: a, times: 2 }]",
-          "2:12: error: 'a' names one reservation, not `times` of them" },
-        { CONTRACT "timeline: [{ reserve: {}, as: a }, { reserve: {}, as: a }]",
-          "2:36: error: 'a' names an earlier reservation" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a, times: 2 }, { cancel: a }]",
+          "2:46: error: 'a' names several" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a, times: 2 }, { cancel: a.3 }]",
+          "2:46: error: 'a.3' names no reservation" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a, times: 2 }, { cancel: a.0 }]",
+          "2:46: error: 'a.0' names no reservation" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a }, { cancel: a.1 }]",
+          "2:36: error: 'a.1' names no reservation" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a }, { release: a }]", "2:36: error: 'a' names no permit" },
+        { CONTRACT "timeline: [{ acquire: {}, as: a }, { cancel: a }]",
+          "2:36: error: 'a' names no reservation" },
+        { CONTRACT "timeline: [{ acquire: {}, as: a }, { leave: a }]",
+          "2:36: error: 'a' names no request with `wait`" },
+        { CONTRACT "timeline: [{ renew: a }]", "2:12: error: 'a' names no permit" },
+        { CONTRACT "timeline: [{ reserve: {}, as: a }, { acquire: {}, as: a }]",
+          "2:36: error: 'a' names an earlier step" },
         { CONTRACT "timeline: [{ settle: a, cost: 1 }]", "2:12: error: 'a' names no reservation" },
         { CONTRACT "timeline: [{ settle: a }]", "2:12: error: `settle` lacks `cost`" },
         { CONTRACT "timeline: [{ refund: {} }]", "2:12: error: `refund` lacks `cost`" },
-        { CONTRACT "timeline: [{ cancel: {} }]", "2:22: error: cancel: 'a map' is no name of a reservation" },
+        { CONTRACT "timeline: [{ cancel: {} }]", "2:22: error: cancel: 'a map' is no name that a step gives" },
         { CONTRACT "timeline: [{ reset: { limit: a } }]", "2:21: error: reset lacks `key`" },
         { CONTRACT "timeline: [{ reset: { limit: [], key: {} } }]",
           "2:30: error: limit: 'a list' is no name of a limit" },
@@ -209,8 +278,7 @@ static void mistakes_are_told_with_their_place(void **state)
         { CONTRACT "timeline: [{ restart: false }]", "2:23: error: restart: 'false' restarts nothing" },
         { CONTRACT "timeline: [{ restart: true, expect: { kept: 1 } }]",
           "2:12: error: `kept` is nothing that comes of `restart`" },
-        { CONTRACT STEP "    expect: { served_at: 5s }",
-          "5:15: error: 'served_at': this version does not play it" },
+        { CONTRACT STEP "    expect: { served_at: 5 }", "5:26: error: served_at: '5' is no duration" },
         { CONTRACT STEP "    expect: { allow: 2 }", "3:5: error: the step expects 2 decisions and makes 1" },
         { CONTRACT STEP "    expect: { alow: 2 }", "5:15: error: expect has no field 'alow'" },
         { CONTRACT STEP "    expect: { remaining: x }", "5:26: error: remaining: 'x' is not that" },
@@ -248,20 +316,20 @@ static void all_mistakes_are_told_in_one_run(void **state)
         parse(CONTRACT "timeline:\n  - at: 5\n    request: {}\n    cost: x\n  - tims: 5\n", &told);
     (void)state;
     assert_null(timeline);
-    assert_string_equal(told,
-                        "folder/t.test.yaml:3:9: error: at: '5' is no duration\n"
-                        "      - at: 5\n"
-                        "            ^\n"
-                        "  help: write an integer with ns, us, ms, s, m, h, d or w, or a sum: 1m30s\n"
-                        "folder/t.test.yaml:5:11: error: cost: 'x' is not that\n"
-                        "        cost: x\n"
-                        "              ^\n"
-                        "  help: write an integer from 0 to 9223372036854775807 without quotes\n"
-                        "folder/t.test.yaml:6:5: error: the step has no field 'tims'\n"
-                        "      - tims: 5\n"
-                        "        ^~~~\n"
-                        "  help: known fields: at request reserve settle cancel refund reset reload restart "
-                        "as times cost peek expect about\n");
+    assert_string_equal(
+        told, "folder/t.test.yaml:3:9: error: at: '5' is no duration\n"
+              "      - at: 5\n"
+              "            ^\n"
+              "  help: write an integer with ns, us, ms, s, m, h, d or w, or a sum: 1m30s\n"
+              "folder/t.test.yaml:5:11: error: cost: 'x' is not that\n"
+              "        cost: x\n"
+              "              ^\n"
+              "  help: write an integer from 0 to 9223372036854775807 without quotes\n"
+              "folder/t.test.yaml:6:5: error: the step has no field 'tims'\n"
+              "      - tims: 5\n"
+              "        ^~~~\n"
+              "  help: known fields: at request reserve acquire settle cancel renew release leave refund "
+              "reset reload restart as wait times cost peek expect about\n");
     free(told);
 }
 
@@ -270,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(operations_are_read),
+        cmocka_unit_test(waiting_and_permits_are_read),
         cmocka_unit_test(an_inline_contract_keeps_its_place),
         cmocka_unit_test(mistakes_are_told_with_their_place),
         cmocka_unit_test(all_mistakes_are_told_in_one_run),

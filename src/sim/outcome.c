@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * outcome.c - facts as text, and compared.
+ */
+#include "sim/outcome.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct facts facts_expected(const struct timeline_step *step)
+{
+    struct facts facts = { step->last.decided_at, step->last.served_at,     step->last.ended_at,
+                           step->last.waited,     step->last.expires_after, step->last.effect };
+    facts.effect.known = ~0u;
+    return facts;
+}
+
+struct facts facts_of_outcome(const struct outcome *came)
+{
+    const struct verdict *last = &came->last;
+    bool is_decided = came->ended_at != WEIR_NO_TIME;
+    return (
+        struct facts){ last->decided_at,    last->bound.outcome == WEIR_ALLOW ? came->ended_at : WEIR_NO_TIME,
+                       came->ended_at,      is_decided ? last->waited : WEIR_NO_TIME,
+                       last->expires_after, last->effect };
+}
+
+struct facts facts_none(void)
+{
+    return (struct facts){ .decided_at = WEIR_NO_TIME };
+}
+
+/* ---- Text ------------------------------------------------------------------------------------------------ */
+
+static const char *time_text(weir_ns time, char out[VERDICT_TIME_MAX])
+{
+    return time == WEIR_NO_TIME ? NULL : verdict_time(time, 1, out);
+}
+
+const char *fact_text(enum fact fact, const struct verdict_limit *value, const struct facts *more,
+                      char out[FACT_TEXT_MAX])
+{
+    char time[VERDICT_TIME_MAX];
+    const char *text = NULL;
+    uint64_t number = 0;
+    bool is_number = false;
+    if (fact >= FACT_EFFECT) {
+        is_number = (more->effect.known >> (fact - FACT_EFFECT) & 1) != 0;
+        number = more->effect.number[fact - FACT_EFFECT];
+    }
+    switch (fact) {
+    case FACT_DECISION:
+        text = weir_outcome_name(value->outcome);
+        break;
+    case FACT_LIMIT:
+        text = value->name[0] == '\0' ? NULL : value->name;
+        break;
+    case FACT_POLICY:
+        text = weir_policy_name(value->policy);
+        break;
+    case FACT_REASON:
+        text = weir_reason_name(value->reason);
+        break;
+    case FACT_CAPACITY:
+        is_number = value->has_capacity;
+        number = value->capacity;
+        break;
+    case FACT_REMAINING:
+        is_number = value->has_remaining;
+        number = value->remaining;
+        break;
+    case FACT_RETRY_AFTER:
+        text = time_text(value->retry_after, time);
+        break;
+    case FACT_RESET_AFTER:
+        text = time_text(value->reset_after, time);
+        break;
+    case FACT_DECIDED_AT:
+        text = time_text(more->decided_at, time);
+        break;
+    case FACT_SERVED_AT:
+        text = time_text(more->served_at, time);
+        break;
+    case FACT_ENDED_AT:
+        text = time_text(more->ended_at, time);
+        break;
+    case FACT_WAITED:
+        text = time_text(more->waited, time);
+        break;
+    case FACT_EXPIRES_AFTER:
+        text = time_text(more->expires_after, time);
+        break;
+    case FACT_RELEASED:
+        text = more->effect.is_released ? "true" : "false";
+        break;
+    case FACT_ENFORCED:
+        text = value->is_watched ? "false" : "true";
+        break;
+    case FACT_ERROR:
+        text = more->effect.error;
+        break;
+    case FACT_REPEATED:
+        text = more->effect.is_repeated ? "true" : "false";
+        break;
+    default:
+        break;
+    }
+    if (is_number)
+        (void)snprintf(out, FACT_TEXT_MAX, "%s=%" PRIu64, fact_name(fact), number);
+    else
+        (void)snprintf(out, FACT_TEXT_MAX, "%s=%s", fact_name(fact), text == NULL ? "null" : text);
+    return out;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------------------- */
+
+static bool fact_differs(enum fact fact, const struct expectation *expected, const struct verdict_limit *came,
+                         const struct facts *more)
+{
+    const struct verdict_limit *value = &expected->value;
+    if (fact >= FACT_EFFECT) /* a door tells less than the library */
+        return more->effect.error != NULL
+               || ((more->effect.known >> (fact - FACT_EFFECT) & 1) != 0
+                   && expected->effect.number[fact - FACT_EFFECT] != more->effect.number[fact - FACT_EFFECT]);
+    switch (fact) {
+    case FACT_DECISION:
+        return value->outcome != came->outcome;
+    case FACT_LIMIT:
+        return strcmp(value->name, came->name) != 0;
+    case FACT_POLICY:
+        return value->policy != came->policy;
+    case FACT_REASON:
+        return value->reason != came->reason;
+    case FACT_CAPACITY:
+        return value->has_capacity != came->has_capacity
+               || (came->has_capacity && value->capacity != came->capacity);
+    case FACT_REMAINING:
+        return value->has_remaining != came->has_remaining
+               || (came->has_remaining && value->remaining != came->remaining);
+    case FACT_RETRY_AFTER:
+        return value->retry_after != came->retry_after;
+    case FACT_RESET_AFTER:
+        return value->reset_after != came->reset_after;
+    case FACT_DECIDED_AT: /* a door does not tell it */
+        return more->decided_at != WEIR_NO_TIME && expected->decided_at != more->decided_at;
+    case FACT_SERVED_AT:
+        return expected->served_at != more->served_at;
+    case FACT_ENDED_AT:
+        return expected->ended_at != more->ended_at;
+    case FACT_WAITED:
+        return expected->waited != more->waited;
+    case FACT_EXPIRES_AFTER:
+        return expected->expires_after != more->expires_after;
+    case FACT_RELEASED:
+        return expected->effect.is_released != more->effect.is_released;
+    case FACT_ENFORCED:
+        return value->is_watched != came->is_watched;
+    case FACT_ERROR:
+        return expected->effect.error != more->effect.error;
+    case FACT_REPEATED:
+        return more->effect.knows_repeated && expected->effect.is_repeated != more->effect.is_repeated;
+    default:
+        break;
+    }
+    return true;
+}
+
+unsigned facts_differing(const struct expectation *expected, const struct verdict_limit *came,
+                         const struct facts *more)
+{
+    unsigned differing = 0;
+    for (int fact = 0; fact < FACT_COUNT; fact++)
+        if ((expected->given >> fact & 1) != 0 && fact_differs((enum fact)fact, expected, came, more))
+            differing |= 1u << fact;
+    return differing;
+}
+
+/* ---- The step as a whole --------------------------------------------------------------------------------- */
+
+static bool counts_differ(const struct timeline_step *step, const struct outcome *came)
+{
+    return (step->has_counts && memcmp(step->counts, came->counts, sizeof came->counts) != 0)
+           || came->counts[WEIR_WAIT] > 0; /* whoever waits is ended, whatever else is expected */
+}
+
+bool outcome_limits_differ(const struct timeline_step *step, const struct outcome *came)
+{
+    const struct facts none = facts_none();
+    if (!step->has_limits)
+        return false;
+    if (step->limit_count != came->last.count)
+        return true;
+    for (size_t i = 0; i < came->last.count; i++)
+        if (facts_differing(&step->limits[i], &came->last.each[i], &none) != 0)
+            return true;
+    return false;
+}
+
+/* An error that nobody expected is a difference even where nothing is expected. */
+bool outcome_is_surprise(const struct timeline_step *step, const struct outcome *came)
+{
+    return came->last.effect.error != NULL && step->last.effect.error == NULL;
+}
+
+bool outcome_differs(const struct timeline_step *step, const struct outcome *came)
+{
+    struct facts facts = facts_of_outcome(came);
+    return counts_differ(step, came) || outcome_is_surprise(step, came)
+           || facts_differing(&step->last, &came->last.bound, &facts) != 0 || outcome_limits_differ(step, came);
+}
