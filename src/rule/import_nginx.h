@@ -3,8 +3,10 @@
  * import_nginx.h - an nginx configuration as a tree of directives, and the pieces that make limits of it.
  *
  * What limit_req decides: a zone keeps, per key, how far requests are ahead of the rate; one more may come while that is
- * at most `burst`. That is a leaky bucket of burst + 1. Which requests it is for follows from servers and locations, and
- * may take part of a part of a set out; `when` can take out a part once, and what needs more is refused.
+ * at most `burst`, and is held back while it is above `delay`. That is a leaky bucket of delay + 1 with a queue of burst -
+ * delay. What limit_conn decides: how many of a key are in processing; that is a limit on concurrent work. Which requests
+ * either is for follows from servers and locations, and may take part of a part of a set out; `when` can take out a part
+ * once, and what needs more is refused.
  */
 #ifndef WEIR_RULE_IMPORT_NGINX_H
 #define WEIR_RULE_IMPORT_NGINX_H
@@ -90,16 +92,28 @@ bool nginx_key_read(struct import *import, const struct directive *http, const s
 
 /* ---- Zones, servers and their locations ------------------------------------------------------------------------------ */
 
-/* A zone, and what its uses have in common. */
+/* Different things that the uses of one zone can say. */
+#define NGINX_USES_MAX 16
+
+/* What a limit_req or limit_conn says. Uses of a zone that say the same are one. */
+struct use {
+    const struct directive *at; /* the first that says so */
+    uint64_t most;              /* limit_req: `burst`; limit_conn: how many at once */
+    uint64_t at_once;           /* limit_req: of the burst pass at once; equal to it where none waits */
+    struct slice status;
+};
+
+/* A zone of limit_req or limit_conn. */
 struct zone {
-    struct slice name, rate;          /* "2/m" */
-    uint64_t per_minute;              /* 0: the rate is per second */
-    const struct directive *at, *use; /* use: the first limit_req that names it */
+    struct slice name, rate; /* "2/m" */
+    uint64_t count;          /* of the rate */
+    unsigned seconds;        /* of the rate's unit: 1 or 60; 0: a zone of limit_conn */
+    const struct directive *at;
     struct nginx_key key;
     bool is_known; /* key and rate could be read */
-    uint64_t burst;
-    bool is_dry;
-    struct slice status;
+    struct use *uses;
+    size_t use_count;
+    bool is_dry, has_other_status;
 };
 
 /* A way into a server: a location, or what no location takes. */
@@ -125,14 +139,29 @@ struct config {
     struct server *servers;
     size_t server_count;
     struct nginx_identity identity;
+    uint64_t permits; /* at-most of all limits written */
 };
 
-/* What stands behind "NAME=" in a word of the directive; .at NULL: nowhere. */
+/* What stands behind "NAME=" in a word of the directive, the last such word; .at NULL: nowhere. */
 struct slice nginx_option(const struct directive *directive, const char *name);
 bool nginx_has_word(const struct directive *directive, const char *word);
 
+/* The value of a directive that a block has or inherits; "" where nobody says it. */
+struct slice nginx_inherited(const struct directive *block, const char *name);
+
 /* The block on the way out whose own directives of this name hold in `block`: the nearest that has any. */
 const struct directive *nginx_holder(const struct directive *block, const char *name);
+
+/* The directive that uses zones of this kind, and the first one in force in a block; NULL: none. */
+const char *nginx_use_name(const struct zone *zone);
+const struct directive *nginx_use_first(const struct directive *block, const char *name);
+
+/* Read what a limit_req (is_conn: a limit_conn) says, and the name of its zone. NULL, or what is wrong with its numbers. */
+const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out,
+                           struct slice *zone);
+
+/* How long the last of all that can wait by this use of a limit_req waits, rounded up; 0: none waits. */
+uint64_t nginx_wait_ms(const struct zone *zone, const struct use *use);
 
 /* ---- Where a zone holds: import_nginx_where.c -------------------------------------------------------------------------- */
 
@@ -146,11 +175,17 @@ bool nginx_answers_early(const struct directive *block);
 
 enum extent { EXTENT_NONE, EXTENT_SOME, EXTENT_ALL, EXTENT_BAD /* reported */ };
 
-/* Which paths of the server are counted in the zone; `out` gets the value of `path:` where it is not all of them. */
+/* Which paths of the server are counted in the zone, by this use of it (NULL: by any); `out` gets the value of `path:` where
+   it is not all of them. */
 enum extent nginx_extent(struct config *config, const struct server *server, const struct zone *zone,
-                         struct text *out);
+                         const struct use *use, struct text *out);
 
 /* The value of `host:` for the servers that are met (a flag each). False: reported. */
 bool nginx_add_hosts(struct config *config, const bool *met, struct text *out);
+
+/* ---- The contract: import_nginx_write.c ---------------------------------------------------------------------------------- */
+
+/* Write import->out. What cannot be said is reported. */
+void nginx_write(struct config *config);
 
 #endif

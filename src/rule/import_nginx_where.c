@@ -20,15 +20,19 @@ bool nginx_answers_early(const struct directive *block)
     return false;
 }
 
-/* Whether requests of the place are counted in the zone. */
-static bool is_met(const struct place_of_server *place, const struct zone *zone)
+/* Whether requests of the place are counted in the zone, by `use`. */
+static bool is_met(const struct place_of_server *place, const struct zone *zone, const struct use *use)
 {
-    const struct directive *holder =
-        nginx_answers_early(place->block) ? NULL : nginx_holder(place->block, "limit_req");
-    const struct directive *use = holder == NULL ? NULL : directive_next(holder->children, "limit_req");
-    for (; use != NULL; use = directive_next(use->next, "limit_req"))
-        if (slice_equals(nginx_option(use, "zone"), zone->name))
+    const char *name = nginx_use_name(zone);
+    const struct directive *at = nginx_use_first(place->block, name);
+    for (; at != NULL; at = directive_next(at->next, name)) {
+        struct use said;
+        struct slice of;
+        bool is_read = nginx_use_read(at, zone->seconds == 0, &said, &of) == NULL;
+        if (is_read && slice_equals(of, zone->name)
+            && (use == NULL || (use->most == said.most && use->at_once == said.at_once)))
             return true;
+    }
     return false;
 }
 
@@ -170,14 +174,14 @@ static const struct place_of_server *root_of(const struct server *server)
 }
 
 enum extent nginx_extent(struct config *config, const struct server *server, const struct zone *zone,
-                         struct text *out)
+                         const struct use *use, struct text *out)
 {
     struct area *areas = REGION_NEW(config->import->region, struct area, server->place_count);
     const struct place_of_server **places =
         REGION_NEW(config->import->region, const struct place_of_server *, server->place_count);
     const struct place_of_server *root = root_of(server);
     const struct directive *regex = NULL;
-    bool is_root_met = is_met(root, zone);
+    bool is_root_met = is_met(root, zone, use);
     size_t met = is_root_met, count = 0;
     if (areas == NULL || places == NULL)
         return EXTENT_BAD;
@@ -190,8 +194,9 @@ enum extent nginx_extent(struct config *config, const struct server *server, con
             if (path_contains(places[j], place))
                 parent = (uint32_t)j;
         places[count] = place;
-        areas[count++] = (struct area){ place->pattern, parent, is_met(place, zone), 0 };
-        met += is_met(place, zone);
+        bool is_met_here = is_met(place, zone, use);
+        areas[count++] = (struct area){ place->pattern, parent, is_met_here, 0 };
+        met += is_met_here;
         regex = place->is_regex ? place->block : regex;
     }
     if (met == 0 || met == count + 1)

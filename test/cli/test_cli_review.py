@@ -107,10 +107,10 @@ class Import(CliTest):
         self.assertIn("retry=30s", out.splitlines()[-1])
 
     def test_nothing_is_written_where_something_cannot_be_said(self):
-        self.write("nginx.conf", "limit_req_zone $host zone=z:1m rate=1r/s;\nserver { limit_req zone=z burst=3; }\n")
+        self.write("nginx.conf", "limit_req_zone $host zone=z:1m rate=1r/s;\nserver { limit_conn z 3; }\n")
         status, out, err = self.run_weir("import", "nginx", "nginx.conf")
         self.assertEqual((status, out), (WRONG, ""))
-        self.assertTrue(err.startswith("nginx.conf:2:10: error: limit_req with burst=3 and without nodelay"), err)
+        self.assertTrue(err.startswith("nginx.conf:2:10: error: there is no zone z"), err)
         status, out, err = self.run_weir("import", "ratelimit", "missing")
         self.assertEqual((status, out), (WRONG, ""))
         self.assertIn("missing cannot be read: No such file or directory", err)

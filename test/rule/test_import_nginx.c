@@ -61,7 +61,7 @@ static void F06_what_needs_no_waiting(void **state)
         { "elsewhere there is no limit", "ip=192.0.2.1 path=/d", 0, -1 },
     };
     play(TRUSTED
-         "server {\n"
+         "server { server_name www.example.org;\n"
          "  location /c { limit_req zone=perip burst=3 nodelay; limit_req zone=all burst=20 nodelay; }\n"
          "}\n",
          rows, COUNT_OF(rows));
@@ -72,26 +72,205 @@ static void F06_what_needs_no_waiting(void **state)
     play(TRUSTED "server { location /a { limit_req zone=perip; } }\n", one, COUNT_OF(one));
 }
 
-static void F06_what_waits_is_refused_by_its_line(void **state)
+/* The whole of F06: one zone with four different uses. Whoever does not say that it can wait passes or is refused at once. */
+#define F06 \
+    TRUSTED "server {\n" \
+            "  location /a { limit_req zone=perip; }\n" \
+            "  location /b { limit_req zone=perip burst=3; }\n" \
+            "  location /c { limit_req zone=perip burst=3 nodelay; limit_req zone=all burst=20; }\n" \
+            "  location /d { limit_req zone=perip burst=3 delay=1; }\n" \
+            "}\n"
+
+static void F06_who_does_not_wait(void **state)
 {
     (void)state;
-    char errors[2000];
-    import_errors(WEIR_FOREIGN_NGINX,
-                  TRUSTED
-                  "server {\n"
-                  "  location /a { limit_req zone=perip; }\n"
-                  "  location /b { limit_req zone=perip burst=3; }\n"
-                  "  location /c { limit_req zone=perip burst=3 nodelay; limit_req zone=all burst=20; }\n"
-                  "  location /d { limit_req zone=perip burst=3 delay=1; }\n"
-                  "}\n",
-                  errors, sizeof errors);
-    assert_string_equal(
-        errors, "8:17 limit_req with burst=3 and without nodelay lets requests wait, which is not in this "
-                "version of weir yet | "
-                "9:17 zone perip is one budget with different bursts here and in line 7: a limit has one | "
-                "9:55 limit_req with burst=20 and without nodelay lets requests wait, which is not in this "
-                "version of weir yet | "
-                "10:17 limit_req lets requests beyond delay=1 wait, which is not in this version of weir yet");
+    static const struct row rows[] = {
+        { "no burst: one", "ip=192.0.2.1 path=/a", 0, 1 },
+        { "all of the burst would wait", "ip=192.0.2.2 path=/b", 0, 1 },
+        { "the server has no name, so that nginx does not limit it by that", "ip=192.0.2.3 path=/c", 0, 4 },
+        { "delay=1: two", "ip=192.0.2.4 path=/d", SECOND, 2 },
+        { "30 s later one, as everywhere", "ip=192.0.2.4 path=/d", 31 * SECOND, 1 },
+        { "a trusted network is not counted", "ip=10.1.1.1 path=/a", SECOND, -1 },
+        { "one budget: of its four two are left, of what passed at /d", "ip=192.0.2.4 path=/c", 31 * SECOND,
+          2 },
+        { "and then none", "ip=192.0.2.4 path=/d", 31 * SECOND, 0 },
+        { "at /a, what passed there and the whole: nginx would refuse this one", "ip=192.0.2.4 path=/a",
+          61 * SECOND, 1 },
+    };
+    play(F06, rows, COUNT_OF(rows));
+}
+
+/* All parts, in this order. */
+static void contains(const char *config, const char *const *parts, size_t count)
+{
+    struct imported imported = import_of(WEIR_FOREIGN_NGINX, config);
+    if (imported.error != 0)
+        fail_msg("%s\nrefused: %s", config, imported.findings);
+    const char *at = imported.text;
+    for (size_t i = 0; i < count; i++) {
+        const char *found = strstr(at, parts[i]);
+        if (found == NULL)
+            fail_msg("lacks, or has too early\n%s\nin\n%s", parts[i], strstr(imported.text, "limits:"));
+        at = found + strlen(parts[i]);
+    }
+    imported_free(&imported);
+}
+
+static void F06_queues(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "# Without nodelay, limit_req lets the burst beyond `delay` wait",
+        "  - name: perip\n"
+        "    when: { ip: { not: \"10.0.0.0/8\" }, path: [\"/a**\", \"/b**\", \"/c**\", \"/d**\"] }\n"
+        "    key: [ip]\n"
+        "    algorithm: leaky-bucket\n"
+        "    rate: 2/m\n"
+        "    burst: 4\n",
+        "  # Where it is used by: limit_req zone=perip\n",
+        "  - name: perip-burst-0\n"
+        "    when: { ip: { not: \"10.0.0.0/8\" }, path: \"/a**\" }\n"
+        "    key: [ip]\n"
+        "    algorithm: leaky-bucket\n"
+        "    rate: 2/m\n"
+        "    burst: 1\n",
+        "  - name: perip-burst-3-delay-0\n"
+        "    when: { ip: { not: \"10.0.0.0/8\" }, path: \"/b**\" }\n"
+        "    key: [ip]\n"
+        "    algorithm: leaky-queue\n"
+        "    rate: 2/m\n"
+        "    wait: { up-to: 90s, queue: 3 }\n",
+        "  - name: perip-burst-3-delay-1\n"
+        "    when: { ip: { not: \"10.0.0.0/8\" }, path: \"/d**\" }\n"
+        "    key: [ip]\n"
+        "    algorithm: leaky-bucket\n"
+        "    rate: 2/m\n"
+        "    burst: 2\n"
+        "    wait: { up-to: 60s, queue: 2 }\n",
+        "  # limit_req_zone $server_name zone=all:1m rate=100r/s: empty for a server without a name, and an "
+        "empty "
+        "key is not limited.\n",
+    };
+    contains(F06, parts, COUNT_OF(parts));
+}
+
+/* Each row is one server with one use of a zone of `rate`. */
+static void shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *rate, *use, *shape;
+    } rows[] = {
+        { "no burst", "7r/s", "", "leaky-bucket\n    rate: 7/s\n    burst: 1\n" },
+        { "up-to is rounded up: 3/7 s", "7r/s", "burst=3",
+          "leaky-queue\n    rate: 7/s\n    wait: { up-to: 429ms, queue: 3 }\n" },
+        { "a whole second and seven parts of a nanosecond: each turn is rounded up to one", "7r/s", "burst=7",
+          "leaky-queue\n    rate: 7/s\n    wait: { up-to: 1001ms, queue: 7 }\n" },
+        { "a whole second", "10r/s", "burst=10",
+          "leaky-queue\n    rate: 10/s\n    wait: { up-to: 1s, queue: 10 }\n" },
+        { "less than a millisecond", "5000r/s", "burst=1",
+          "leaky-queue\n    rate: 5000/s\n    wait: { up-to: 1ms, queue: 1 }\n" },
+        { "two of five at once", "7r/s", "burst=5 delay=2",
+          "leaky-bucket\n    rate: 7/s\n    burst: 3\n    wait: { up-to: 429ms, queue: 3 }\n" },
+        { "a delay as large as the burst", "7r/s", "burst=5 delay=5",
+          "leaky-bucket\n    rate: 7/s\n    burst: 6\n" },
+        { "a larger one", "7r/s", "burst=5 delay=9", "leaky-bucket\n    rate: 7/s\n    burst: 6\n" },
+        { "the last word about it counts", "7r/s", "burst=5 nodelay delay=4",
+          "leaky-bucket\n    rate: 7/s\n    burst: 5\n    wait: { up-to: 143ms, queue: 1 }\n" },
+        { "and so does the last burst", "7r/s", "burst=5 delay=4 nodelay burst=2",
+          "leaky-bucket\n    rate: 7/s\n    burst: 3\n" },
+        { "as long as anybody can wait", "1r/m", "burst=1440",
+          "leaky-queue\n    rate: 1/m\n    wait: { up-to: 86400s, queue: 1440 }\n" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[500], shape[500];
+        snprintf(text, sizeof text, "limit_req_zone $host zone=z:1m rate=%s;\nserver { limit_req zone=z %s; }",
+                 rows[i].rate, rows[i].use);
+        snprintf(shape, sizeof shape, "  - name: z\n    key: [host]\n    algorithm: %s", rows[i].shape);
+        struct imported imported = import_of(WEIR_FOREIGN_NGINX, text);
+        const char *end = imported.error != 0 ? NULL : strstr(imported.text, shape);
+        if (end == NULL || end[strlen(shape)] != '\0')
+            fail_msg("%s: %s\nis not the end of\n%s%s", rows[i].why, shape, imported.text, imported.findings);
+        imported_free(&imported);
+    }
+}
+
+static void connections(void **state)
+{
+    (void)state;
+    static const char *const one[] = {
+        "# limit_conn counts requests in processing",
+        "  # limit_conn_zone $binary_remote_addr zone=c:1m\n"
+        "  # nginx refuses with 503 where no limit_conn_status says otherwise; here it is 429.\n"
+        "  - name: c\n"
+        "    key: [ip]\n"
+        "    algorithm: concurrency\n"
+        "    at-most: 3\n"
+        "    hold: 60s\n",
+    };
+    contains("limit_conn_zone $binary_remote_addr zone=c:1m;\n"
+             "limit_req_status 429; limit_req_dry_run on; limit_conn_log_level info;\n"
+             "server { limit_conn c 3; }",
+             one, COUNT_OF(one));
+
+    static const char *const several[] = {
+        "  - name: r\n    key: [ip]\n    algorithm: leaky-bucket\n    rate: 1/s\n    burst: 1\n\n",
+        "  - name: c\n"
+        "    key: [ip]\n"
+        "    algorithm: concurrency\n"
+        "    at-most: 100\n"
+        "    hold: 60s\n"
+        "    enforce: shadow\n"
+        "    reply: { status: 444 }\n",
+        "  # Where it is used by: limit_conn c 2\n",
+        "  - name: c-at-most-2\n"
+        "    when: { path: \"/one**\" }\n",
+        "    at-most: 2\n",
+        "  - name: s-a\n    when: { host: { not: \"b\" } }\n    key: []\n    algorithm: concurrency\n    "
+        "at-most: 7\n",
+        "  - name: s-b\n    when: { host: \"b\", path: { not: \"/one**\" } }\n",
+    };
+    contains("limit_conn_dry_run on; limit_conn_status 444;\n"
+             "limit_req_zone $remote_addr zone=r:1m rate=1r/s;\n"
+             "limit_conn_zone $binary_remote_addr zone=c:1m;\n"
+             "limit_conn_zone $server_name zone=s:1m;\n"
+             "limit_req zone=r;\n"
+             "limit_conn c 100;\n"
+             "server { server_name a; limit_conn c 100; limit_conn s 7; location /one { limit_conn c 2; "
+             "limit_conn s 7; } }\n"
+             "server { server_name b; limit_conn c 100; limit_conn s 7; location /one { limit_conn c 2; } }\n",
+             several, COUNT_OF(several));
+}
+
+static void many_connections(void **state)
+{
+    (void)state;
+    static const char *const parts[] = { "    at-most: 65535\n", "    at-most: 60000\n",
+                                         "memory: { permits: 191071 }\n" };
+    contains("limit_conn_zone $host zone=a:1m; limit_conn_zone $host zone=b:1m;\n"
+             "server { limit_conn a 65535; limit_conn b 60000; }",
+             parts, COUNT_OF(parts));
+}
+
+/* A server's own limits put out those around it, each kind for itself. */
+static void inheritance(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "  - name: r\n    when: { path: { not: [\"/own**\", \"/free**\"] } }\n",
+        "  - name: other\n    when: { path: \"/own**\" }\n",
+        "  - name: c\n    key: [ip]\n",
+        "  # limit_conn_zone $remote_addr zone=c2:1m: no server uses it.\n",
+        "  # limit_req_zone  zone=free:1m rate=1r/s: an empty key is not limited.\n",
+    };
+    contains("limit_req_zone $remote_addr zone=r:1m rate=1r/s;\n"
+             "limit_req_zone $remote_addr zone=other:1m rate=2r/s;\n"
+             "limit_conn_zone $remote_addr zone=c:1m;\n"
+             "limit_conn_zone $remote_addr zone=c2:1m;\n"
+             "limit_req zone=r; limit_conn c 5;\n"
+             "server { location /own { limit_req zone=other; } location /free { limit_req zone=free; } }\n"
+             "limit_req_zone \"\" zone=free:1m rate=1r/s;\n",
+             parts, COUNT_OF(parts));
 }
 
 #define IP "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;\n"
@@ -240,9 +419,31 @@ static void refuses_by_place(void **state)
         { "no semicolon", "http { worker 1 }", "1:17 a '}' before the ';' of a directive" },
         { "too many ends", "http { }\n}", "2:1 a '}' without its '{'" },
         { "an open quotation", "a \"b;\n", "1:3 a quotation mark is not closed" },
-        { "limit_conn", "server { location / { limit_conn c 1; } }",
-          "1:23 limit_conn bounds how much runs at once, which is not in this version of weir yet" },
         { "an unknown zone", "server { limit_req zone=q; }", "1:10 there is no zone q" },
+        { "an unknown zone of limit_conn", "server { location / { limit_conn c 1; } }",
+          "1:23 there is no zone c" },
+        { "a zone of the other kind", "limit_conn_zone $host zone=z:1m; server { limit_req zone=z; }",
+          "1:43 there is no zone z" },
+        { "and the other way round", IP "server { limit_conn z 1; }", "2:10 there is no zone z" },
+        { "no number of connections", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z; }",
+          "2:10 limit_conn without a number of connections from 1 to 65535" },
+        { "none", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z 0; }",
+          "2:10 limit_conn without a number of connections from 1 to 65535" },
+        { "too many", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z 65536; }",
+          "2:10 limit_conn without a number of connections from 1 to 65535" },
+        { "no zone", "limit_conn_zone $host;", "1:1 limit_conn_zone without a zone" },
+        { "a number that is none", IP "server { limit_req zone=z delay=x; }",
+          "2:10 burst or delay is no number" },
+        { "a wait beyond a day",
+          "limit_req_zone $host zone=z:1m rate=1r/m;\nserver { limit_req zone=z burst=1441; }",
+          "2:10 limit_req lets requests wait, the last for 86460 s: nobody can for more than a day" },
+        { "a queue beyond a million",
+          "limit_req_zone $host zone=z:1m rate=1000000r/s;\nserver { limit_req zone=z burst=1000001; }",
+          "2:10 limit_req lets 1000001 requests wait: at most 1000000 can" },
+        { "different dry runs", IP "server { " USE " location /a { limit_req_dry_run on; " USE " } }",
+          "2:80 zone z is one budget with different dry runs here and in line 2: a limit has one" },
+        { "a named location", IP "server { location @x { limit_req zone=z; } }",
+          "2:24 limit_req in a named location, which requests reach from inside only" },
         { "an unknown variable",
           "limit_req_zone $ssl_client_s_dn zone=z:1m rate=1r/s;\nserver { limit_req zone=z; }",
           "1:1 a zone counts by $ssl_client_s_dn, of which nothing is known here" },
@@ -310,15 +511,13 @@ static void included_files_are_read_in_their_order(void **state)
     write_file(folder, "nginx.conf",
                "http {\n  include /etc/nginx/mime.types;\n  include site-*.conf;\n  include no-*;\n}\n");
     write_file(folder, "site-a.conf", IP);
-    write_file(folder, "site-b.conf", "server {\n  location /x { limit_req zone=z burst=2; }\n}\n");
+    write_file(folder, "site-b.conf", "server {\n  location /x { limit_req zone=q burst=2; }\n}\n");
     import_file_at(path, out, sizeof out);
     snprintf(expected, sizeof expected,
-             "%s/site-b.conf:2:17: error: limit_req with burst=2 and without nodelay lets requests wait, which "
-             "is not in "
-             "this version of weir yet\n"
-             "      location /x { limit_req zone=z burst=2; }\n"
+             "%s/site-b.conf:2:17: error: there is no zone q\n"
+             "      location /x { limit_req zone=q burst=2; }\n"
              "                    ^~~~~~~~~\n"
-             "  help: write nodelay; waiting will come with a later version of weir\n",
+             "  help: define it with limit_req_zone, in a file that is read\n",
              folder);
     assert_string_equal(out, expected);
     write_file(folder, "site-b.conf", "server {\n  location /x { limit_req zone=z burst=2 nodelay; }\n}\n");
@@ -342,7 +541,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(F06_what_needs_no_waiting),
-        cmocka_unit_test(F06_what_waits_is_refused_by_its_line),
+        cmocka_unit_test(F06_who_does_not_wait),
+        cmocka_unit_test(F06_queues),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(connections),
+        cmocka_unit_test(many_connections),
+        cmocka_unit_test(inheritance),
         cmocka_unit_test(locations_and_servers),
         cmocka_unit_test(keys),
         cmocka_unit_test(what_is_written),
