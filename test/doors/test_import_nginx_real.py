@@ -1,32 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thousand random timelines against a real nginx and against the contract that `weir import nginx` makes of the very
-file nginx runs with: every decision is the same.
+file nginx runs with: every decision is the same. (Waiting and limit_conn: test_nginx_import_waits.py.)
 
-nginx gets its time from the test (given_clock.c), in whole milliseconds, as it counts. So no request is near a boundary
-by accident of the machine, gaps may be hours, and what nginx decided at an instant can be asked of the library at that
-instant. What remains is that nginx keeps thousandths of a request, rounded against the client: a decision may differ
-only where the exact number lies on one side of the burst and nginx's own on the other. Those are counted.
+nginx gets its time from the test (clocked_nginx.py). What remains is that nginx keeps thousandths of a request, rounded
+against the client: a decision may differ only where the exact number lies on one side of the burst and nginx's own on the
+other. Those are counted.
 LABELS: e2e
 """
-import ctypes
 import fractions
-import mmap
 import os
 import random
-import re
-import shutil
-import socket
-import struct
-import subprocess
-import tempfile
 import unittest
 
-from door import BUILD, SOURCE, wait_for
+from clocked_nginx import MS, NGINX, Nginx, Weir, imported
 
-NGINX = shutil.which('nginx') or '/usr/sbin/nginx'
 SEED = int(os.environ.get('SEED', '20261130'))
 TIMELINES = 1000
-MS = 1000000
 
 # Per location: zones it names as (rate count, unit in s, burst). Names are those of the configuration.
 ZONES = {
@@ -42,117 +31,15 @@ def unit(seconds):
     return {1: 's', 60: 'm'}[seconds]
 
 
-def configuration(folder, port):
-    lines = [f'daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log crit;',
-             'events { worker_connections 4096; }', 'http {', 'access_log off; limit_req_status 429;',
-             'keepalive_timeout 3650d; keepalive_time 3650d; keepalive_requests 100000000;']
-    for kind in ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'):
-        lines.append(f'{kind}_temp_path {folder}/{kind};')
+def start_nginx():
+    http = ['limit_req_status 429;']
+    server = []
     for name, (count, seconds, _) in ZONES.items():
-        lines.append(f'limit_req_zone {KEYS.get(name, "$http_x_key")} zone={name}:8m rate={count}r/{unit(seconds)};')
-    lines += ['server {', f'listen 127.0.0.1:{port};']
+        http.append(f'limit_req_zone {KEYS.get(name, "$http_x_key")} zone={name}:8m rate={count}r/{unit(seconds)};')
     for location, zones in LOCATIONS.items():
         uses = [f'limit_req zone={z}' + (f' burst={ZONES[z][2]} nodelay;' if ZONES[z][2] else ';') for z in zones]
-        lines.append(f'location /{location}/ {{ empty_gif; {" ".join(uses)} }}')
-    return '\n'.join(lines + ['}', '}', ''])
-
-
-class Nginx:
-    """The real one, with a clock that stands where it is set."""
-
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix='nginx-')
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            self.port = probe.getsockname()[1]
-        self.config = os.path.join(self.folder, 'nginx.conf')
-        with open(self.config, 'w') as file:
-            file.write(configuration(self.folder, self.port))
-        clock = os.path.join(self.folder, 'clock')
-        with open(clock, 'wb') as file:
-            file.write(bytes(mmap.PAGESIZE))
-        with open(clock, 'r+b') as file:
-            self.clock = mmap.mmap(file.fileno(), mmap.PAGESIZE)
-        shim = os.path.join(self.folder, 'given_clock.so')
-        subprocess.run([os.environ.get('CC', 'cc'), '-shared', '-fPIC', '-O1', '-D_GNU_SOURCE', '-o', shim,
-                        os.path.join(SOURCE, 'test', 'doors', 'given_clock.c')], check=True)
-        self.set(1000000)
-        self.process = subprocess.Popen([NGINX, '-p', self.folder, '-c', self.config],
-                                        env={'LD_PRELOAD': shim, 'GIVEN_CLOCK': clock, 'PATH': os.environ['PATH']})
-        wait_for(self.answers)
-        self.shared = self.connect('127.0.0.1')
-
-    def answers(self):
-        assert self.process.poll() is None, 'nginx ended'
-        try:
-            self.connect('127.0.0.1').close()
-            return True
-        except OSError:
-            return False
-
-    def set(self, ms):
-        self.clock[0:8] = struct.pack('=Q', ms * MS)
-
-    def connect(self, source):
-        connection = socket.create_connection(('127.0.0.1', self.port), 30, (source, 0))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
-    def ask(self, connection, path, key):
-        """Whether it passes."""
-        connection.sendall(f'GET {path} HTTP/1.1\r\nHost: x\r\nX-Key: {key}\r\n\r\n'.encode())
-        reply = b''
-        while b'\r\n\r\n' not in reply:
-            more = connection.recv(65536)
-            assert more, 'nginx closed the connection'
-            reply += more
-        head, body = reply.split(b'\r\n\r\n', 1)
-        length = int(re.search(rb'Content-Length: (\d+)', head).group(1))
-        while len(body) < length:
-            body += connection.recv(65536)
-        status = int(head[9:12])
-        assert status in (200, 429), head
-        return status == 200
-
-    def stop(self):
-        self.shared.close()
-        self.process.terminate()
-        self.process.wait(30)
-        self.clock.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-class Attribute(ctypes.Structure):
-    _fields_ = [('name', ctypes.c_char_p), ('value', ctypes.c_char_p), ('len', ctypes.c_size_t)]
-
-
-class Weir:
-    """The library, with the imported contract."""
-    ALLOW, DENY = 0, None
-
-    def __init__(self, contract):
-        folder = os.path.abspath(BUILD)
-        ctypes.CDLL(os.path.join(folder, 'libweir.so'), mode=ctypes.RTLD_GLOBAL)
-        self.library = ctypes.CDLL(os.path.join(folder, 'libweir-contract.so'))
-        self.contract = ctypes.c_void_p()
-        self.decision = ctypes.create_string_buffer(512)  # its first member is the outcome
-        text = contract.encode()
-        self.library.weir_contract_parse.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
-                                                     ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
-        self.library.weir_contract_admit.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
-                                                     ctypes.c_uint64, ctypes.c_void_p]
-        error = self.library.weir_contract_parse(ctypes.byref(self.contract), text, len(text), b'imported', None, None)
-        assert error == 0, error
-
-    def ask(self, attributes, now):
-        array = (Attribute * len(attributes))(*[Attribute(n.encode(), v.encode(), 0) for n, v in attributes])
-        error = self.library.weir_contract_admit(self.contract, array, len(attributes), now, self.decision)
-        assert error == 0, error
-        return struct.unpack('=i', self.decision[:4])[0] == 0
-
-    def stop(self):
-        self.library.weir_contract_free.argtypes = [ctypes.c_void_p]
-        self.library.weir_contract_free(self.contract)
+        server.append(f'location /{location}/ {{ empty_gif; {" ".join(uses)} }}')
+    return Nginx(http, server)
 
 
 class Meter:
@@ -199,12 +86,9 @@ def gap(rng, meters):
 @unittest.skipUnless(os.access(NGINX, os.X_OK), 'nginx is not installed')
 class ImportedNginx(unittest.TestCase):
     def setUp(self):
-        self.nginx = Nginx()
+        self.nginx = start_nginx()
         self.addCleanup(self.nginx.stop)
-        done = subprocess.run([os.path.join(BUILD, 'weir'), 'import', 'nginx', self.nginx.config],
-                              capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.weir = Weir(done.stdout)
+        self.weir = Weir(imported(self.nginx.config))
         self.addCleanup(self.weir.stop)
         self.rng = random.Random(SEED)
         self.now = 1000000
@@ -220,8 +104,8 @@ class ImportedNginx(unittest.TestCase):
             self.now += gap(self.rng, meters) if step > 0 else 1
             self.nginx.set(self.now)
             key = f'k{number}'
-            nginx = self.nginx.ask(connection, f'/{location}/x.gif', key)
-            weir = self.weir.ask([('ip', source), ('path', f'/{location}/x.gif'), ('x-key', key)], self.now * MS)
+            nginx = self.nginx.passes(connection, f'/{location}/x.gif', key)
+            weir = self.weir.passes([('ip', source), ('path', f'/{location}/x.gif'), ('x-key', key)], self.now * MS)
             self.decisions += 1
             self.passed += nginx
             if nginx != weir:
