@@ -59,16 +59,19 @@ static void write_question(const struct rules *rules, const struct request_value
 
 /*
  * A settlement changes limits whose cost is an attribute's, or where none such was met, those without a cost of their
- * own.
+ * own. Permits are returned, not settled.
  */
 static void mark_estimates(const struct rules *rules, struct questions *questions)
 {
     bool has_measured = false;
-    for (size_t i = 0; i < questions->count; i++)
-        has_measured = has_measured || rules->list[questions->met[i]].has_cost_from;
     for (size_t i = 0; i < questions->count; i++) {
         const struct rule *rule = &rules->list[questions->met[i]];
-        questions->asks[i].is_estimate = has_measured ? rule->has_cost_from : rule->cost == 0;
+        has_measured = has_measured || (rule->has_cost_from && rule->algorithm != WEIR_CONCURRENCY);
+    }
+    for (size_t i = 0; i < questions->count; i++) {
+        const struct rule *rule = &rules->list[questions->met[i]];
+        bool is_settled = has_measured ? rule->has_cost_from : rule->cost == 0;
+        questions->asks[i].is_estimate = is_settled && rule->algorithm != WEIR_CONCURRENCY;
         questions->asks[i].is_fixed = !questions->asks[i].is_estimate;
     }
 }

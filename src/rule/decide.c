@@ -7,27 +7,12 @@
  * the absence as a value like any other; `refuse` answers never, and then nothing is charged anywhere (G2).
  *
  * A watched limit (shadow, N%) is asked alone and behind the others: it takes when they let the request pass, so that it
- * counts what it would have counted if it alone were enforced beside them. It never binds.
+ * counts what it would have counted if it alone were enforced beside them. It never binds. A watched concurrency limit
+ * gives no permits, so it has none to count.
  *
  * Nothing here allocates. The stack holds some 60 KB: values, keys and asks of at most 64 limits.
  */
-#include "rule/ask.h"
-
-/*
- * A reload puts the limiter's set in force an instant before the rules. A settlement in that instant may already have
- * converted a key, and then only the new rules can decide; they are there after some ns, unless the reloading thread was
- * suspended just there. Beyond this many looks the answer is that we cannot decide.
- */
-#define LOOKS_MAX 1000
-
-/* One call. */
-struct asking {
-    const struct rules *rules;
-    weir_ns now;
-    bool is_peek;
-    struct weir_reservation *ticket; /* NULL: nothing is reserved */
-    weir_ns hold;
-};
+#include "rule/decide.h"
 
 /* ---- Answers that no limit gives ------------------------------------------------------------------------------------ */
 
@@ -40,7 +25,7 @@ static struct weir_decision no_limit(weir_ns now)
                                    .reset_at = WEIR_NO_TIME };
 }
 
-static struct weir_decision missing_key(const struct rules *rules, weir_limit_id limit, weir_ns now)
+struct weir_decision decide_missing_key(const struct rules *rules, weir_limit_id limit, weir_ns now)
 {
     return (struct weir_decision){ .outcome = WEIR_NEVER,
                                    .reason = WEIR_REASON_MISSING_KEY,
@@ -73,6 +58,8 @@ static int ask_together(const struct asking *asking, bool is_peek, const struct 
     const struct weir_set *set = asking->rules->set;
     if (is_peek)
         return weir_set_admit_peek(set, asks, count, asking->now, each, out);
+    if (asking->permit != NULL)
+        return weir_set_acquire(set, asks, count, asking->now, each, out, asking->permit);
     if (asking->ticket != NULL)
         return weir_set_reserve(set, asks, count, asking->now, asking->hold, each, out, asking->ticket);
     return weir_set_admit(set, asks, count, asking->now, each, out);
@@ -123,7 +110,7 @@ static int ask_apart(const struct asking *asking, const struct questions *questi
     struct weir_decision each[WEIR_ASKS_MAX];
     size_t count = 0;
     uint64_t apart = questions->lacking | questions->watched;
-    uint64_t refusing = questions->lacking & ~questions->watched;
+    uint64_t refusing = questions_refusing(questions);
     for (size_t i = 0; i < questions->count; i++)
         if ((apart & question_bit(i)) == 0)
             others[count++] = questions->asks[i];
@@ -136,7 +123,7 @@ static int ask_apart(const struct asking *asking, const struct questions *questi
     size_t other = 0;
     for (size_t i = 0; i < questions->count; i++) {
         if ((questions->lacking & question_bit(i)) != 0)
-            out->each[i] = missing_key(asking->rules, questions->asks[i].limit, asking->now);
+            out->each[i] = decide_missing_key(asking->rules, questions->asks[i].limit, asking->now);
         else if ((apart & question_bit(i)) == 0)
             out->each[i] = each[other++];
     }
@@ -145,31 +132,45 @@ static int ask_apart(const struct asking *asking, const struct questions *questi
     return watch_all(asking, questions, out);
 }
 
-static int decide_once(const struct asking *asking, const struct weir_request *request, struct weir_answer *out)
+int decide_questions(const struct asking *asking, const struct questions *questions, struct weir_answer *out)
 {
-    const struct rules *rules = asking->rules;
-    struct request_values values;
-    struct questions questions;
-    int error = request_read(rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(rules, &values, request->cost, &questions);
-    if (error != 0)
-        return error;
+    int error = 0;
     if (asking->ticket != NULL)
         asking->ticket->len = 0;
-    if (questions.count == 0)
+    if (asking->permit != NULL) {
+        asking->permit->len = 0;
+        asking->permit->fence = 0;
+        asking->permit->expires_at = WEIR_NO_TIME;
+    }
+    if (questions->count == 0)
         out->decision = no_limit(asking->now);
-    else if ((questions.lacking | questions.watched) != 0)
-        error = ask_apart(asking, &questions, out);
+    else if ((questions->lacking | questions->watched) != 0)
+        error = ask_apart(asking, questions, out);
     else
         error =
-            ask_together(asking, asking->is_peek, questions.asks, questions.count, out->each, &out->decision);
+            ask_together(asking, asking->is_peek, questions->asks, questions->count, out->each, &out->decision);
     if (error != 0)
         return error;
-    out->limits = rules->limits;
-    out->count = questions.count;
-    out->watched = questions.watched;
+    out->limits = asking->rules->limits;
+    out->count = questions->count;
+    out->watched = questions->watched;
     return 0;
+}
+
+void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *out)
+{
+    *out = (struct weir_answer){ .limits = rules->limits };
+    out->decision = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_NO_LIMIT, now);
+}
+
+static int decide_once(const struct asking *asking, const struct weir_request *request, struct weir_answer *out)
+{
+    struct request_values values;
+    struct questions questions;
+    int error = request_read(asking->rules, request, &values, NULL);
+    if (error == 0)
+        error = questions_write(asking->rules, &values, request->cost, &questions);
+    return error == 0 ? decide_questions(asking, &questions, out) : error;
 }
 
 static int decide(const struct weir_contract *contract, struct asking asking,
@@ -181,8 +182,7 @@ static int decide(const struct weir_contract *contract, struct asking asking,
         if (error != WEIR_ERR_CHANGED)
             return error;
     }
-    *out = (struct weir_answer){ .limits = asking.rules->limits };
-    out->decision = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_NO_LIMIT, asking.now);
+    decide_nothing(asking.rules, asking.now, out);
     return 0;
 }
 
@@ -210,4 +210,11 @@ int weir_contract_reserve(const struct weir_contract *contract, const struct wei
 {
     struct asking asking = { .now = now, .is_peek = request->is_peek, .ticket = ticket, .hold = hold };
     return decide(contract, asking, request, out);
+}
+
+int weir_contract_acquire(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
+                          struct weir_answer *out, struct weir_permit *permit)
+{
+    return decide(contract, (struct asking){ .now = now, .is_peek = request->is_peek, .permit = permit },
+                  request, out);
 }
