@@ -37,8 +37,11 @@ static void fuzz_body(enum call call, const char *at, size_t len)
     if (call_parse(call, &storage, at, len, &body, &fault) == 0) {
         require(body.ask.cost <= INT64_MAX && body.ask.attribute_count <= WEIR_ATTRIBUTES_MAX);
         require(body.expires_after > 0 && body.expires_after <= CALL_EXPIRES_AFTER_MAX);
-        require(body.reservation_len <= WEIR_RESERVATION_MAX);
-        require((call == CALL_SETTLE || call == CALL_CANCEL) == (body.reservation_len > 0));
+        bool has_permit = call == CALL_RENEW || call == CALL_RELEASE;
+        bool has_handle = has_permit || call == CALL_SETTLE || call == CALL_CANCEL;
+        require(body.handle_len <= (has_permit ? WEIR_PERMIT_MAX : WEIR_RESERVATION_MAX));
+        require(has_handle == (body.handle_len > 0));
+        require(body.ask.wait <= WEIR_HORIZON && call_outcome_name(body.outcome) != NULL);
         require((call == CALL_RESET) == (body.limit != NULL));
         require(body.limit == NULL || (strlen(body.limit) >= 1 && strlen(body.limit) <= WEIR_NAME_MAX));
     } else {

@@ -56,7 +56,7 @@ static void check_request(const struct check_request *request)
 {
     const struct weir_request *ask = &request->ask;
     require(ask->cost <= INT64_MAX && ask->attribute_count <= WEIR_ATTRIBUTES_MAX);
-    require(!request->has_wait || request->wait <= WEIR_HORIZON);
+    require(request->ask.wait <= WEIR_HORIZON);
     for (size_t i = 0; i < ask->attribute_count; i++) {
         const struct weir_attribute *attribute = &ask->attributes[i];
         require(strlen(attribute->name) >= 1 && strlen(attribute->name) <= WEIR_ATTRIBUTE_NAME_MAX);

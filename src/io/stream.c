@@ -3,6 +3,7 @@
 #include "io/stream.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,6 +120,14 @@ void stream_resume(struct stream *stream)
 {
     if (!stream->is_reading && !stream->is_closing)
         stream->is_reading = uv_read_start(&stream->uv.stream, on_room, on_read) == 0;
+}
+
+bool stream_has_hung_up(const struct stream *stream)
+{
+    struct pollfd poll_fd = { .events = POLLRDHUP };
+    if (stream->is_reading || stream->is_closing || uv_fileno(&stream->uv.handle, &poll_fd.fd) != 0)
+        return false;
+    return poll(&poll_fd, 1, 0) > 0; /* nothing else is asked for but errors */
 }
 
 static void on_shutdown(uv_shutdown_t *request, int status)

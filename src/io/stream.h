@@ -62,6 +62,9 @@ size_t stream_queued(const struct stream *stream);
 void stream_pause(struct stream *stream);
 void stream_resume(struct stream *stream);
 
+/* Whether nobody reads the stream and its peer has finished sending, or the connection broke: no event tells of it. */
+bool stream_has_hung_up(const struct stream *stream);
+
 /* Say that no more will be sent, once everything queued has left. */
 void stream_finish(struct stream *stream);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ask.c - keeps the promise of ask.h that each start has one done, and the decider that needs no patience. */
+/* ask.c - keeps the promise of ask.h that each start has one done. */
 #include "net/ask.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 void ask_start(struct decider *decider, struct ask *ask)
 {
@@ -13,58 +12,32 @@ void ask_start(struct decider *decider, struct ask *ask)
     decider->start(decider, ask);
 }
 
-void ask_cancel(struct decider *decider, struct ask *ask)
+void ask_cancel(struct decider *decider, struct ask *ask, int why)
 {
     assert(ask->state == ASK_STARTED);
-    decider->cancel(decider, ask);
+    decider->cancel(decider, ask, why);
 }
 
-void ask_finish(struct decider *decider, struct ask *ask, int result)
+void ask_finish(struct decider *decider, struct ask *ask, int result, const struct verdict *verdict)
 {
     assert(ask->state == ASK_STARTED);
+    assert((result == 0) == (verdict != NULL));
     ask->state = ASK_DONE;
     ask->result = result;
     decider->finished++;
-    ask->done(ask);
+    ask->done(ask, verdict);
 }
 
-int ask_decide(const struct weir_contract *contract, struct ask *ask)
+int ask_decide(const struct weir_contract *contract, const struct ask *ask, struct verdict *out)
 {
-    if (ask->ticket != NULL)
-        return weir_contract_reserve(contract, &ask->request, ask->now, ask->hold, &ask->answer, ask->ticket);
-    return weir_contract_decide(contract, &ask->request, ask->now, &ask->answer);
-}
-
-/* ---- The local decider: the answer is a function call away ------------------------------------------------- */
-
-struct local {
-    struct decider decider;
-    const struct weir_contract *contract;
-};
-
-static void local_start(struct decider *decider, struct ask *ask)
-{
-    const struct local *local = (struct local *)decider;
-    ask_finish(decider, ask, ask_decide(local->contract, ask));
-}
-
-static void local_cancel(struct decider *decider, struct ask *ask)
-{
-    (void)decider;
-    (void)ask;
-    assert(!"a local ask is done before anybody could cancel it");
-}
-
-static void local_close(struct decider *decider)
-{
-    free(decider);
-}
-
-struct decider *local_new(const struct weir_contract *contract)
-{
-    struct local *local = malloc(sizeof *local);
-    if (local == NULL)
-        return NULL;
-    *local = (struct local){ { .start = local_start, .cancel = local_cancel, .close = local_close }, contract };
-    return &local->decider;
+    out->now = ask->now;
+    out->has_waited = false;
+    switch (ask->kind) {
+    case ASK_RESERVE:
+        return weir_contract_reserve(contract, ask->request, ask->now, ask->hold, &out->answer, &out->ticket);
+    case ASK_ACQUIRE:
+        return weir_contract_acquire(contract, ask->request, ask->now, &out->answer, &out->permit);
+    default:
+        return weir_contract_decide(contract, ask->request, ask->now, &out->answer);
+    }
 }

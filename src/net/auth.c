@@ -4,8 +4,12 @@
  *
  * Idea: the head is the request. The contract's `identity` says which of its fields are believed, and from whom
  * (weir_contract_identify); the answer's status is what each kind of proxy can act on (wire/answer.h).
+ *
+ * It waits only where the contract's `server: { auth-wait: true }` allows it and the proxy sends `Prefer: wait=`, which
+ * it must set or delete itself: what a client sends would be passed on.
  */
 #include "net/worker.h"
+#include "wire/prefer.h"
 
 static const enum weir_auth_door auth_doors[DOOR_COUNT] = {
     [DOOR_AUTH] = WEIR_AUTH,
@@ -57,5 +61,11 @@ void handle_auth(struct request *request)
     struct weir_request ask = { .attributes = identity->attributes,
                                 .attribute_count = identity->count,
                                 .cost = 1 };
-    turn_ask(turn, &ask);
+    if (worker->server->settings->auth_wait) {
+        turn->preferred = (uint32_t)prefer_wait(head->fields, head->field_count);
+        ask.wait = turn->preferred * WEIR_SECOND;
+    }
+    int code = turn_ask(turn, ASK_CHECK, &ask, 0);
+    if (code != 0)
+        turn_undecided(turn, code);
 }

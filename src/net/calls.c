@@ -6,6 +6,8 @@
  * counted and are answered at once; what they name that is not there (a limit, a reservation) is 404 with its
  * `field`, because the body was good.
  */
+#include "net/calls.h"
+
 #include "net/worker.h"
 
 /* ---- What they have in common ---------------------------------------------------------------------------- */
@@ -15,8 +17,7 @@ static void answer_fault(struct turn *turn, const struct check_fault *fault)
     turn_error(turn, 400, fault->message, slice_of(fault->field), SLICE(""));
 }
 
-/* Read the body; else the turn is answered. */
-static bool read_call(const struct request *request, enum call call, struct call_body *out)
+bool calls_read(const struct request *request, enum call call, struct call_body *out)
 {
     struct check_fault fault;
     const struct check_storage *storage = &request->turn->conn->worker->storage;
@@ -26,18 +27,18 @@ static bool read_call(const struct request *request, enum call call, struct call
     return false;
 }
 
-/* The contract could not decide for what the body says: find the words for it. */
-static void answer_code(struct turn *turn, enum call call, const struct call_body *body, int code)
+void calls_answer_code(struct turn *turn, enum call call, const struct call_body *body, int code)
 {
     const struct weir_contract *contract = turn->conn->worker->server->contract;
     struct check_fault fault;
     struct weir_fault found;
-    if (call != CALL_SETTLE && call != CALL_CANCEL
-        && weir_contract_validate(contract, &body->ask, &found) != 0) {
+    if (body->handle_len == 0 && weir_contract_validate(contract, &body->ask, &found) != 0) {
         call_fault_attribute(&fault, call, body, found.attribute, found.message);
         answer_fault(turn, &fault);
     } else if (code == WEIR_ERR_RESERVATION) {
         turn_error(turn, 404, weir_error_text(code), SLICE("reservation"), SLICE(""));
+    } else if (code == WEIR_ERR_PERMIT) {
+        turn_error(turn, 404, weir_error_text(code), SLICE("permit"), SLICE(""));
     } else if (code == WEIR_ERR_COST) {
         turn_error(turn, 400, weir_error_text(code), SLICE("cost"), SLICE(""));
     } else if (code == WEIR_ERR_FULL) {
@@ -53,17 +54,16 @@ void handle_reserve(struct request *request)
 {
     struct turn *turn = request->turn;
     struct call_body body;
-    if (!read_call(request, CALL_RESERVE, &body))
+    if (!calls_read(request, CALL_RESERVE, &body))
         return;
     if (!turn_reserve(turn, 1, false)) {
         turn_busy(turn);
         return;
     }
     turn->is_always_200 = wants_200(request);
-    turn_ask_reserve(turn, &body.ask, body.expires_after);
-    int code = turn_fault(turn);
+    int code = turn_ask(turn, ASK_RESERVE, &body.ask, body.expires_after);
     if (code != 0)
-        answer_code(turn, CALL_RESERVE, &body, code);
+        calls_answer_code(turn, CALL_RESERVE, &body, code);
 }
 
 /* ---- settle, cancel, refund ------------------------------------------------------------------------------ */
@@ -74,9 +74,9 @@ static int change(const struct server *server, enum call call, const struct call
     struct weir *limiter = weir_contract_limiter(server->contract);
     switch (call) {
     case CALL_SETTLE:
-        return weir_settle(limiter, body->reservation, body->reservation_len, body->ask.cost, now, out);
+        return weir_settle(limiter, body->handle, body->handle_len, body->ask.cost, now, out);
     case CALL_CANCEL:
-        return weir_cancel(limiter, body->reservation, body->reservation_len, now, out);
+        return weir_cancel(limiter, body->handle, body->handle_len, now, out);
     default:
         return weir_contract_refund(server->contract, &body->ask, now, out);
     }
@@ -99,12 +99,12 @@ static void settle(struct request *request, enum call call)
     struct worker *worker = turn->conn->worker;
     struct weir_settlement done;
     struct call_body body;
-    if (!read_call(request, call, &body))
+    if (!calls_read(request, call, &body))
         return;
     const struct weir_set *before = weir_set_current(weir_contract_limiter(worker->server->contract));
     int code = change(worker->server, call, &body, turn->now, &done);
     if (code != 0) {
-        answer_code(turn, call, &body, code);
+        calls_answer_code(turn, call, &body, code);
         return;
     }
     counter_add(&worker->counters.dropped, done.dropped);
@@ -138,7 +138,7 @@ void handle_reset(struct request *request)
     struct call_body body;
     struct check_fault fault;
     struct weir_fault found;
-    if (!read_call(request, CALL_RESET, &body))
+    if (!calls_read(request, CALL_RESET, &body))
         return;
     int code = weir_contract_reset(contract, body.limit, body.ask.attributes, body.ask.attribute_count, &found);
     if (code == 0) {

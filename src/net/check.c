@@ -29,8 +29,7 @@ static bool is_acceptable(const struct weir_contract *contract, const struct che
 
 static void decide_one(struct turn *turn, const struct check_body *body)
 {
-    turn_ask(turn, &body->requests[0].ask);
-    int code = turn_fault(turn);
+    int code = turn_ask(turn, ASK_CHECK, &body->requests[0].ask, 0);
     struct check_fault fault;
     if (code == 0)
         return;
@@ -43,7 +42,7 @@ static void decide_one(struct turn *turn, const struct check_body *body)
 static void decide_batch(struct turn *turn, const struct check_body *body)
 {
     for (size_t i = 0; i < body->count && !turn->conn->is_gone; i++)
-        turn_ask(turn, &body->requests[i].ask);
+        (void)turn_ask(turn, ASK_CHECK, &body->requests[i].ask, 0); /* each was found good */
 }
 
 void handle_check(struct request *request)

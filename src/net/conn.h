@@ -23,12 +23,14 @@
 #include "wire/chunked.h"
 #include "wire/http1.h"
 
+struct bound;
 struct worker;
 
 /* Requests of one connection that may wait for their answers; more than any client pipelines usefully. */
 #define TURNS_MAX 128
 
-/* Bytes queued for a peer that reads slowly, beyond which its requests are not read either. */
+/* Bytes of replies that wait for a peer that reads slowly, or behind a request that is not answered yet, beyond which
+   its requests are not read either. */
 #define UNSENT_MAX ((size_t)256 << 10)
 
 /* Seconds: for a whole head, for a whole body, without a request, with an unread reply, after the last reply. */
@@ -37,6 +39,9 @@ struct worker;
 #define IDLE_SECONDS 60
 #define UNREAD_SECONDS 60
 #define LINGER_SECONDS 2
+
+/* Permits that end with their connection, of one connection. */
+#define BOUND_MAX 128
 
 /* One request's place in the line. */
 struct turn {
@@ -49,15 +54,18 @@ struct turn {
     bool keeps_alive;   /* the connection goes on behind it */
     bool is_head;       /* HEAD: no body */
     bool is_always_200; /* ?status=200 */
-    bool is_peek;
     bool is_batch;
+    bool is_asking;        /* its ask is being started */
+    bool is_bound;         /* a permit that it gets ends with the connection */
     bool is_done;          /* the reply can be written */
     bool is_written;       /* and was */
+    uint32_t preferred;    /* seconds of `Prefer: wait=`; 0: not heard */
+    uint32_t asks_left;    /* not done, or of a batch not yet in `reply` */
     struct ask *first_ask; /* decisions to come, in order: one, or those of a batch */
     struct ask *last_ask;
-    size_t asks_left; /* of a batch: not yet in `reply` */
-    char *reply;      /* bytes of a whole reply; of a batch: its JSON so far */
-    size_t reply_len, reply_cap;
+    char *reply;                 /* bytes of a whole reply; of a batch: its JSON so far */
+    size_t reply_len, reply_cap; /* the room of a batch's */
+    size_t held;                 /* bytes that are counted for it */
 };
 
 enum phase {
@@ -94,12 +102,17 @@ struct conn {
     size_t asks_pending;   /* started and not done */
     bool owes_continue;    /* 100 Continue, once the line is empty */
     bool is_active;        /* between conn_enter() and conn_leave() */
+    bool is_handling;      /* a request of it is being handled */
+    bool has_more;         /* and bytes behind that were read as well */
     bool is_dirty;         /* in the worker's list of lines to look at */
     bool has_ended;        /* the peer sends no more */
     bool has_finished;     /* we said that we send no more */
     bool is_gone;          /* closing: answers that still come are dropped */
     bool is_closed;        /* the stream is gone; the rest waits for asks_pending */
     size_t unsent_counted; /* of stream.unsent, in the worker's sum */
+    size_t held;           /* bytes of turns' replies */
+    struct bound *bound;   /* permits that end with it; see permits.c */
+    unsigned bound_count;  /* and those that it may still get */
     size_t queued_seen;    /* stream_queued() at the last look at its times */
     uint64_t since;        /* the worker's second in which it began to wait for what it waits for */
     struct conn *next_dirty;
@@ -118,11 +131,18 @@ struct request {
 /* Serve an accepted connection on its worker; takes it. */
 void conn_start(struct conn *conn);
 
+/* The worker's output is the connection's from here on; and what is done is sent, and it is not. */
+void conn_enter(struct conn *conn);
+void conn_leave(struct conn *conn);
+
 /* Look at a connection outside of its read event: answers came, bytes left, the second passed. */
 void conn_poke(struct conn *conn);
 
 /* Stop serving it at once; memory follows when nothing refers to it. */
 void conn_break(struct conn *conn);
+
+/* Tell requests that wait for their turn that it will not come. */
+void conn_end_waits(struct conn *conn);
 
 /* Act on a time that has run out. */
 void conn_check_time(struct conn *conn);
@@ -141,27 +161,54 @@ void line_flush(struct conn *conn);
 /* Forget every turn. No ask may be pending. */
 void line_clear(struct conn *conn);
 
+/* How a turn's reply is sent. */
+struct answer_manner turn_manner(const struct turn *turn);
+
+/* Whether it is the last reply of its connection in a drain. */
+bool turn_is_last(const struct turn *turn);
+
+/* Where a turn's reply is made now: the output when it is at the front, else aside until its turn comes. Then it is
+   done; from the output count and send it, from aside keep its bytes. */
+struct text *turn_begin(struct turn *turn);
+void turn_end(struct turn *turn, unsigned status, const struct text *text);
+
+/* Count bytes that a turn's reply takes while it waits; false: that would be too much, and the connection is closed. */
+bool turn_hold(struct turn *turn, size_t bytes);
+
 /* Answer a turn with a problem document. */
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra);
 
 /* Answer a turn with a body. */
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
 
-/* Reserve `count` asks and call turn_ask() that often; false: too many are waiting, nothing was reserved. */
-bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
-void turn_ask(struct turn *turn, const struct weir_request *request);
+/* ---- verdict.c: asking ----------------------------------------------------------------------------------- */
 
-/* The same, and where it is allowed a reservation that is good for `hold`. */
-void turn_ask_reserve(struct turn *turn, const struct weir_request *request, weir_ns hold);
+/* Reserve `count` asks and call turn_ask() that often; false: too many are under way, nothing was reserved. */
+bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
+
+/*
+ * Ask, and answer with the decision, now or later. Returns 0; or, unless the turn is a batch, why the request could not
+ * be decided, and then the caller answers it. `hold`: of a reservation.
+ */
+int turn_ask(struct turn *turn, enum ask_kind kind, const struct weir_request *request, weir_ns hold);
+
+/* Answer a turn whose request could not be decided although it was found good: our fault, the contract's, or the end of
+   the server. */
+void turn_undecided(struct turn *turn, int result);
 
 /* The room for more decisions is used up: say so. */
 void turn_busy(struct turn *turn);
 
-/* Why the request of turn_ask() could not be decided, and the turn is to be answered otherwise; 0 when it was. */
-int turn_fault(struct turn *turn);
-
 /* Answer a reserved turn as weir_answer_refused() says, without asking. */
 void turn_refuse(struct turn *turn);
+
+/* ---- permits.c ------------------------------------------------------------------------------------------- */
+
+/* The permit of an answer ends with the connection, which has room for it; false: out of memory. */
+bool permits_bind(struct conn *conn, const struct weir_permit *permit);
+
+/* The connection ends: give back what is bound to it. */
+void permits_return(struct conn *conn);
 
 /* ---- routes.c -------------------------------------------------------------------------------------------- */
 
@@ -189,6 +236,9 @@ void handle_check(struct request *request);
 void handle_reserve(struct request *request);
 void handle_settle(struct request *request);
 void handle_cancel(struct request *request);
+void handle_acquire(struct request *request);
+void handle_renew(struct request *request);
+void handle_release(struct request *request);
 void handle_refund(struct request *request);
 void handle_reset(struct request *request);
 void handle_reload(struct request *request);

@@ -5,12 +5,19 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "net/ask.h"
+
 #define US WEIR_MICROSECOND
 #define MS WEIR_MILLISECOND
 
 const weir_ns counters_time_bounds[COUNTERS_TIMES] = {
     1 * US, 2 * US, 5 * US,  10 * US, 20 * US, 50 * US,  100 * US, 200 * US, 500 * US,  1 * MS,
     2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS,
+};
+
+const weir_ns counters_wait_bounds[COUNTERS_WAITS] = {
+    1 * MS,   2 * MS,    5 * MS,    10 * MS,   20 * MS,    50 * MS,    100 * MS,   200 * MS,
+    500 * MS, 1000 * MS, 2000 * MS, 5000 * MS, 10000 * MS, 20000 * MS, 50000 * MS, 100000 * MS,
 };
 
 const char *door_name(enum door door)
@@ -24,6 +31,9 @@ const char *door_name(enum door door)
         [DOOR_REFUND] = "refund",
         [DOOR_RESET] = "reset",
         [DOOR_RELOAD] = "reload",
+        [DOOR_ACQUIRE] = "acquire",
+        [DOOR_RENEW] = "renew",
+        [DOOR_RELEASE] = "release",
         [DOOR_AUTH] = "auth",
         [DOOR_AUTH_NGINX] = "auth-nginx",
         [DOOR_AUTH_ACCEL] = "auth-accel",
@@ -53,12 +63,6 @@ bool counters_claim(struct counters *counters, uint32_t row)
     return true;
 }
 
-static bool passes(enum weir_outcome outcome)
-{
-    return outcome == WEIR_ALLOW || outcome == WEIR_WAIT || outcome == WEIR_DUPLICATE
-           || outcome == WEIR_UNMETERED;
-}
-
 static void count_one(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
 {
     if (decision->limit == WEIR_NO_LIMIT) {
@@ -80,18 +84,34 @@ static void count_watched(struct counters *counters, const uint32_t *rows, const
         counter_add(&row->watched[decision->outcome], 1);
 }
 
-void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer)
+static void count_look(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
 {
-    bool has_passed = passes(answer->decision.outcome);
+    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    if (row != NULL)
+        counter_add(&row->looks[decision->outcome], 1);
+}
+
+static bool is_permits(const struct weir_answer *answer, const struct weir_decision *decision)
+{
+    return decision->limit != WEIR_NO_LIMIT && answer->limits[decision->limit].algorithm == WEIR_CONCURRENCY;
+}
+
+void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer,
+                       bool acquires)
+{
+    bool has_passed = outcome_passes(answer->decision.outcome);
     size_t counted = 0;
     for (size_t i = 0; i < answer->count; i++) {
         if ((answer->watched >> i & 1) != 0) {
             count_watched(counters, rows, &answer->each[i]);
             continue;
         }
-        if (!has_passed && passes(answer->each[i].outcome))
+        if (!has_passed && outcome_passes(answer->each[i].outcome))
             continue;
-        count_one(counters, rows, &answer->each[i]);
+        if (!acquires && is_permits(answer, &answer->each[i]))
+            count_look(counters, rows, &answer->each[i]);
+        else
+            count_one(counters, rows, &answer->each[i]);
         counted++;
     }
     if (counted == 0)
@@ -105,4 +125,16 @@ void counters_time(struct counters *counters, uint64_t count, weir_ns ns)
         i++;
     counter_add(&counters->times[i], count);
     counter_add(&counters->time_sum_ns, ns);
+}
+
+void counters_wait(struct counters *counters, enum wait_end end, weir_ns waited)
+{
+    counter_add(&counters->waits[end], 1);
+    if (end != WAIT_SERVED)
+        return;
+    size_t i = 0;
+    while (i < COUNTERS_WAITS && waited > counters_wait_bounds[i])
+        i++;
+    counter_add(&counters->wait_times[i], 1);
+    counter_add(&counters->wait_sum_ns, waited);
 }

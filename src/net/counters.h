@@ -21,6 +21,7 @@
 #include <stdbool.h>
 
 #include "weir_contract.h"
+#include "wire/call.h"
 
 /* What a request was for: the label `door`. NONE: no request was understood, or no such path. */
 enum door {
@@ -32,6 +33,9 @@ enum door {
     DOOR_REFUND,
     DOOR_RESET,
     DOOR_RELOAD,
+    DOOR_ACQUIRE,
+    DOOR_RENEW,
+    DOOR_RELEASE,
     DOOR_AUTH,
     DOOR_AUTH_NGINX,
     DOOR_AUTH_ACCEL,
@@ -51,10 +55,35 @@ const char *door_name(enum door door);
 #define COUNTERS_TIMES 19
 extern const weir_ns counters_time_bounds[COUNTERS_TIMES];
 
+/* Upper bounds of weir_wait_seconds, 1 ms to 100 s. */
+#define COUNTERS_WAITS 16
+extern const weir_ns counters_wait_bounds[COUNTERS_WAITS];
+
+/* How a request that asked to wait, and would have had to, ended. */
+enum wait_end {
+    WAIT_SERVED,
+    WAIT_REFUSED, /* on arrival, or at its turn by what lets nobody wait */
+    WAIT_TIMEOUT, /* it had waited as long as it might */
+    WAIT_LEFT,    /* its caller hung up */
+    WAIT_DRAINED, /* the server ended */
+    WAIT_END_COUNT
+};
+
+/* What happens to permits. */
+enum permit_event {
+    PERMIT_ACQUIRED,
+    PERMIT_RENEWED,
+    PERMIT_RELEASED,
+    PERMIT_RETURNED, /* by the end of the connection that it was bound to, or that was to get it */
+    PERMIT_LOST,     /* renewed or released too late */
+    PERMIT_EVENT_COUNT
+};
+
 /* What one limit said. */
 struct counter_row {
     uint64_t decisions[WEIR_OUTCOME_COUNT];
     uint64_t watched[WEIR_OUTCOME_COUNT]; /* where it does not enforce: what would have been */
+    uint64_t looks[WEIR_OUTCOME_COUNT];   /* of a concurrency limit, at doors that give no permits */
     uint64_t undecided[WEIR_POLICY_COUNT][WEIR_REASON_COUNT];
 };
 
@@ -70,6 +99,11 @@ struct counters {
     uint64_t requests[DOOR_COUNT][COUNTERS_STATUS_MAX];
     uint64_t times[COUNTERS_TIMES + 1];
     uint64_t time_sum_ns;
+    uint64_t wait_times[COUNTERS_WAITS + 1]; /* of those that were served */
+    uint64_t wait_sum_ns;
+    uint64_t waits[WAIT_END_COUNT];
+    uint64_t permits[PERMIT_EVENT_COUNT];
+    uint64_t releases[CALL_OUTCOME_COUNT];
     uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
     uint64_t none[WEIR_OUTCOME_COUNT]; /* decisions that no limit bound */
     struct counter_row *blocks[COUNTERS_BLOCKS];
@@ -99,11 +133,16 @@ static inline uint64_t counter_read(const uint64_t *counter)
 /*
  * Count one answer; `rows` are those of the limits that it indexes. Where the request passed, each limit it met
  * counts what it said; where not, only those that did not let it pass: `allow` of a limit is thus the number of
- * requests that were charged to it. Limits that only watch count apart, whatever became of the request.
+ * requests that were charged to it. Limits that only watch count apart, whatever became of the request, and so do
+ * concurrency limits unless the request `acquires`: nothing of them was taken.
  */
-void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer);
+void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer,
+                       bool acquires);
 
 /* `count` decisions took `ns` together. */
 void counters_time(struct counters *counters, uint64_t count, weir_ns ns);
+
+/* A request had to wait, and ended so after `waited`. */
+void counters_wait(struct counters *counters, enum wait_end end, weir_ns waited);
 
 #endif

@@ -20,7 +20,7 @@ static const struct stream_events events;
 
 /* ---- The life of a connection ---------------------------------------------------------------------------- */
 
-static void conn_enter(struct conn *conn)
+void conn_enter(struct conn *conn)
 {
     assert(!conn->is_active && conn->worker->out.len == 0);
     conn->is_active = true;
@@ -31,7 +31,7 @@ static bool is_idle(const struct conn *conn)
     return conn->first == NULL && conn->stream.unsent == 0;
 }
 
-static void conn_leave(struct conn *conn)
+void conn_leave(struct conn *conn)
 {
     line_advance(conn);
     line_flush(conn);
@@ -79,17 +79,37 @@ static void on_closed(struct stream *stream)
         conn_free(conn);
 }
 
+/* Dropped answers change nothing but asks_pending, so the lists stay as they are while we walk them. */
+static void end_asks(struct conn *conn, int why)
+{
+    for (struct turn *turn = conn->first; turn != NULL; turn = turn->next)
+        for (struct ask *ask = turn->first_ask; ask != NULL; ask = ask->next)
+            if (ask->state == ASK_STARTED)
+                ask_cancel(conn->worker->decider, ask, why);
+}
+
 void conn_break(struct conn *conn)
 {
     if (conn->is_gone)
         return;
     conn->is_gone = true;
     stream_close(&conn->stream);
-    /* Dropped answers change nothing but asks_pending, so the lists stay as they are while we walk them. */
-    for (struct turn *turn = conn->first; turn != NULL; turn = turn->next)
-        for (struct ask *ask = turn->first_ask; ask != NULL; ask = ask->next)
-            if (ask->state == ASK_STARTED)
-                ask_cancel(conn->worker->decider, ask);
+    end_asks(conn, ASK_CANCELLED);
+    permits_return(conn);
+}
+
+/* Replies leave the line while we walk it, so we begin again after each. */
+void conn_end_waits(struct conn *conn)
+{
+    struct turn *turn = conn->first;
+    while (!conn->is_gone && turn != NULL) {
+        struct ask *ask = turn->first_ask;
+        bool was_waiting = ask != NULL && ask->state == ASK_STARTED && !turn->is_batch;
+        size_t pending = conn->asks_pending;
+        if (was_waiting)
+            ask_cancel(conn->worker->decider, ask, ASK_DRAINED);
+        turn = conn->asks_pending < pending ? conn->first : turn->next;
+    }
 }
 
 void conn_start(struct conn *conn)
@@ -169,7 +189,7 @@ static void refuse(struct conn *conn, unsigned status, const char *sentence)
 
 static bool may_parse(const struct conn *conn)
 {
-    return !conn->is_gone && conn->turn_count < TURNS_MAX && conn->stream.unsent < UNSENT_MAX;
+    return !conn->is_gone && conn->turn_count < TURNS_MAX && conn->stream.unsent + conn->held < UNSENT_MAX;
 }
 
 #ifdef WEIR_TEST_HOOKS
@@ -184,7 +204,23 @@ static weir_ns stamp_of(struct worker *worker, const struct http1_head *head)
         (void)slice_to_u64((struct slice){ field->value, field->value_len }, UINT64_MAX, &now); /* else: 0 */
     return now;
 }
+
+/* What waits until before this request ends first. */
+static void pass_time(struct conn *conn, const struct http1_head *head)
+{
+    struct worker *worker = conn->worker;
+    if (!worker->server->is_virtual)
+        return;
+    line_flush(conn);
+    ticker_advance(worker, stamp_of(worker, head));
+}
 #else
+static void pass_time(struct conn *conn, const struct http1_head *head)
+{
+    (void)conn;
+    (void)head;
+}
+
 static weir_ns stamp_of(struct worker *worker, const struct http1_head *head)
 {
     (void)head;
@@ -192,17 +228,24 @@ static weir_ns stamp_of(struct worker *worker, const struct http1_head *head)
 }
 #endif
 
-/* The request is whole, or nobody reads its body. */
-static void handle(struct conn *conn, const struct plan *plan, struct slice body, bool keeps_alive)
+/*
+ * The request is whole, or nobody reads its body. `is_last`: nothing more of this connection was read, so that in a drain
+ * its reply is the last.
+ */
+static void handle(struct conn *conn, const struct plan *plan, struct slice body, bool keeps_alive,
+                   bool is_last)
 {
     struct worker *worker = conn->worker;
     const struct http1_head *head = &worker->head;
+    pass_time(conn, head);
     struct turn *turn = line_join(conn);
     if (turn == NULL) {
         conn_break(conn);
         return;
     }
     (void)worker_now(worker);
+    conn->is_handling = true;
+    conn->has_more = !is_last;
     turn->now = stamp_of(worker, head);
     turn->door = plan->door;
     turn->minor = head->minor;
@@ -216,9 +259,8 @@ static void handle(struct conn *conn, const struct plan *plan, struct slice body
         struct request request = { turn, head, body, plan->rest };
         route_handle(plan, &request);
     }
-    /* In a drain the last reply says that the connection ends; which one is last shows when all input is read. */
-    if (!worker->is_draining || conn->turn_count == TURNS_MAX)
-        line_advance(conn);
+    line_advance(conn);
+    conn->is_handling = false;
 }
 
 /* Bytes of a body that go nowhere. Returns how many of `len` were used. */
@@ -259,7 +301,8 @@ static size_t begin_request(struct conn *conn, char *at, size_t len)
     if (!plan.wants_body || !has_body) {
         /* Who waits for `100 Continue` may or may not send the body after a final answer: only an end is clear. */
         bool keeps_alive = head->keeps_alive && !(has_body && head->expects_continue);
-        handle(conn, &plan, SLICE(""), keeps_alive);
+        bool is_last = !head->is_chunked && len - head->len <= head->content_length;
+        handle(conn, &plan, SLICE(""), keeps_alive, is_last);
         conn->skip_left = head->content_length;
         if (has_body && conn->phase == PHASE_HEAD)
             conn->phase = head->is_chunked ? PHASE_SKIP_CHUNKS : PHASE_SKIP;
@@ -267,8 +310,9 @@ static size_t begin_request(struct conn *conn, char *at, size_t len)
     }
     if (!head->is_chunked && len - head->len >= head->content_length) {
         size_t body_len = (size_t)head->content_length;
-        handle(conn, &plan, (struct slice){ at + head->len, body_len }, head->keeps_alive);
-        return head->len + body_len;
+        size_t used = head->len + body_len;
+        handle(conn, &plan, (struct slice){ at + head->len, body_len }, head->keeps_alive, used == len);
+        return used;
     }
     conn->phase = head->is_chunked ? PHASE_CHUNKS : PHASE_BODY;
     conn->need = head->len + (size_t)head->content_length;
@@ -279,8 +323,8 @@ static size_t begin_request(struct conn *conn, char *at, size_t len)
     return 0;
 }
 
-/* The body of a request is whole: its head is read again, since it may have moved meanwhile. */
-static void end_request(struct conn *conn, const char *at, size_t body_len)
+/* The body of a request is whole: its head is read again, since it may have moved meanwhile. `is_last` as for handle(). */
+static void end_request(struct conn *conn, const char *at, size_t body_len, bool is_last)
 {
     struct http1_parser parser = HTTP1_START;
     struct plan plan;
@@ -289,7 +333,8 @@ static void end_request(struct conn *conn, const char *at, size_t body_len)
     route_plan(conn, &conn->worker->head, &plan);
     conn->phase = PHASE_HEAD;
     conn->owes_continue = false;
-    handle(conn, &plan, (struct slice){ at + conn->head_len, body_len }, conn->worker->head.keeps_alive);
+    handle(conn, &plan, (struct slice){ at + conn->head_len, body_len }, conn->worker->head.keeps_alive,
+           is_last);
 }
 
 /* Take the coding off what is new, in place. Returns how many bytes are done with; *len shrinks by what vanished. */
@@ -305,7 +350,7 @@ static size_t read_chunks(struct conn *conn, char *at, size_t *len)
         *len = whole + decoded;
         return 0;
     case CHUNKED_DONE:
-        end_request(conn, at, conn->body_len);
+        end_request(conn, at, conn->body_len, whole + used == *len);
         return whole + used;
     default:
         refuse(conn, conn->chunked.status, conn->chunked.sentence);
@@ -336,7 +381,7 @@ static size_t read_step(struct conn *conn, char *at, size_t *len)
     case PHASE_BODY:
         if (*len < conn->need)
             return 0;
-        end_request(conn, at, conn->need - conn->head_len);
+        end_request(conn, at, conn->need - conn->head_len, *len == conn->need);
         return conn->need;
     case PHASE_CHUNKS:
         return read_chunks(conn, at, len);
@@ -480,6 +525,10 @@ static unsigned patience(const struct conn *conn)
 void conn_check_time(struct conn *conn)
 {
     unsigned seconds = patience(conn);
+    if (conn->asks_pending > 0 && stream_has_hung_up(&conn->stream)) {
+        conn_break(conn);
+        return;
+    }
     size_t queued = stream_queued(&conn->stream);
     if (queued != conn->queued_seen) { /* the peer reads, if slowly */
         conn->queued_seen = queued;

@@ -12,13 +12,21 @@
 
 #include <stdlib.h>
 
+/* One answer that is kept back. */
+struct kept {
+    struct kept *next;
+    struct ask *ask;
+    weir_ns due;
+    struct verdict verdict;
+};
+
 struct late {
     struct decider decider;
     const struct weir_contract *contract;
     uv_timer_t timer;
     uint64_t random;
     unsigned max_ms;
-    struct ask *waiting; /* in no order */
+    struct kept *kept; /* in no order */
 };
 
 static uint64_t late_draw(struct late *late)
@@ -34,50 +42,58 @@ static void on_tick(uv_timer_t *timer)
 {
     struct late *late = timer->data;
     weir_ns now = weir_now();
-    struct ask *due = NULL;
-    for (struct ask **link = &late->waiting; *link != NULL;) {
-        struct ask *ask = *link;
-        if (ask->due > now) {
-            link = &ask->later;
+    struct kept *due = NULL;
+    for (struct kept **link = &late->kept; *link != NULL;) {
+        struct kept *kept = *link;
+        if (kept->due > now) {
+            link = &kept->next;
             continue;
         }
-        *link = ask->later;
-        ask->later = due;
-        due = ask;
+        *link = kept->next;
+        kept->next = due;
+        due = kept;
     }
-    if (late->waiting == NULL)
+    if (late->kept == NULL)
         (void)uv_timer_stop(timer); /* always 0 */
     while (due != NULL) {
-        struct ask *ask = due;
-        due = ask->later;
-        ask_finish(&late->decider, ask, ask->result);
+        struct kept *kept = due;
+        due = kept->next;
+        ask_finish(&late->decider, kept->ask, 0, &kept->verdict);
+        free(kept);
     }
 }
 
 static void late_start(struct decider *decider, struct ask *ask)
 {
     struct late *late = (struct late *)decider;
-    ask->result = ask_decide(late->contract, ask);
-    if (ask->result != 0) {
-        ask_finish(decider, ask, ask->result);
+    struct kept *kept = malloc(sizeof *kept);
+    int result = kept == NULL ? WEIR_ERR_MEMORY : ask_decide(late->contract, ask, &kept->verdict);
+    if (result != 0) {
+        free(kept);
+        ask_finish(decider, ask, result, NULL);
         return;
     }
-    ask->due = weir_now() + late_draw(late) % (late->max_ms + 1) * WEIR_MILLISECOND;
-    ask->later = late->waiting;
-    late->waiting = ask;
+    ask->held = kept;
+    kept->ask = ask;
+    kept->due = weir_now() + late_draw(late) % (late->max_ms + 1) * WEIR_MILLISECOND;
+    kept->next = late->kept;
+    late->kept = kept;
     (void)uv_timer_start(&late->timer, on_tick, 1, 1); /* fails only while closing */
 }
 
-static void late_cancel(struct decider *decider, struct ask *ask)
+static void late_cancel(struct decider *decider, struct ask *ask, int why)
 {
     struct late *late = (struct late *)decider;
     if (late_draw(late) % 2 == 0)
         return;
-    struct ask **link = &late->waiting;
-    while (*link != ask)
-        link = &(*link)->later;
-    *link = ask->later;
-    ask_finish(decider, ask, ASK_CANCELLED);
+    struct kept **link = &late->kept;
+    while (*link != NULL && *link != ask->held)
+        link = &(*link)->next;
+    if (*link == NULL)
+        return; /* it is being answered */
+    *link = (*link)->next;
+    free(ask->held);
+    ask_finish(decider, ask, why, NULL);
 }
 
 static void on_closed(uv_handle_t *handle)

@@ -2,9 +2,10 @@
 /*
  * line.c - replies leave in the order their requests came.
  *
- * Idea: a turn that is done waits until it is at the front; then its reply is made, straight into the worker's
- * output. A decision waits as numbers, not as text, and only a reply that cannot be made later (an error's text, a
- * list of limits) is kept as bytes.
+ * Idea: the reply of the turn at the front is made straight into the worker's output. One that is done earlier than
+ * those before it is kept as bytes until its turn comes: an answer's numbers are lent to us only while we are told.
+ * What is kept is bounded, for one connection by not reading on and for all of them by closing the one that would add
+ * more.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -29,12 +30,46 @@ struct turn *line_join(struct conn *conn)
     return turn;
 }
 
+bool turn_hold(struct turn *turn, size_t bytes)
+{
+    struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    size_t used = worker->unsent + worker->held;
+    if (used >= WORKER_UNSENT_MAX || bytes > WORKER_UNSENT_MAX - used) {
+        log_event(LOG_WARN, "output_full", "bytes=%zu", used);
+        conn_break(conn);
+        return false;
+    }
+    turn->held += bytes;
+    conn->held += bytes;
+    worker->held += bytes;
+    return true;
+}
+
+/* Memory for a whole reply of a turn that has none; NULL: there is none, and the connection is closed. */
+static char *reply_new(struct turn *turn, size_t len)
+{
+    if (!turn_hold(turn, len))
+        return NULL;
+    turn->reply = malloc(len);
+    if (turn->reply == NULL)
+        conn_break(turn->conn);
+    turn->reply_len = turn->reply == NULL ? 0 : len;
+    return turn->reply;
+}
+
 static void release(struct turn *turn)
 {
     struct worker *worker = turn->conn->worker;
+    turn->conn->held -= turn->held;
+    worker->held -= turn->held;
+    if (turn->is_bound)
+        turn->conn->bound_count--; /* of the permit that it did not get */
     while (turn->first_ask != NULL) {
         struct ask *ask = turn->first_ask;
         turn->first_ask = ask->next;
+        if (turn->is_batch)
+            free(ask->held); /* an item that was kept */
         worker_ask_free(worker, ask);
     }
     worker->asks_out -= turn->asks_left;
@@ -74,13 +109,14 @@ static void send_bytes(struct conn *conn, const char *at, size_t len)
     if (conn->is_gone)
         return;
     struct worker *worker = conn->worker;
-    size_t room = worker->unsent < WORKER_UNSENT_MAX ? WORKER_UNSENT_MAX - worker->unsent : 0;
+    size_t used = worker->unsent + worker->held;
+    size_t room = used < WORKER_UNSENT_MAX ? WORKER_UNSENT_MAX - used : 0;
     bool is_sent = stream_send(&conn->stream, at, len, room);
     count_unsent(conn);
     if (is_sent)
         return;
     if (len > room)
-        log_event(LOG_WARN, "output_full", "bytes=%zu", worker->unsent);
+        log_event(LOG_WARN, "output_full", "bytes=%zu", used);
     conn_break(conn);
 }
 
@@ -94,7 +130,7 @@ void line_flush(struct conn *conn)
     out->len = 0;
 }
 
-static struct answer_manner manner_of(const struct turn *turn)
+struct answer_manner turn_manner(const struct turn *turn)
 {
     const struct worker *worker = turn->conn->worker;
     return (struct answer_manner){ .date = { worker->date, worker->date_len },
@@ -120,71 +156,62 @@ static void write_bytes(struct conn *conn, const char *at, size_t len)
     send_bytes(conn, at, len);
 }
 
-static const enum answer_door answer_doors[DOOR_COUNT] = {
-    [DOOR_CHECK] = ANSWER_CHECK,           [DOOR_RESERVE] = ANSWER_CHECK,         [DOOR_AUTH] = ANSWER_AUTH,
-    [DOOR_AUTH_NGINX] = ANSWER_AUTH_NGINX, [DOOR_AUTH_ACCEL] = ANSWER_AUTH_ACCEL,
-};
-
-/* Why a request could not be decided after its body was found good: our fault or the contract's. */
-static void write_undecidable(struct turn *turn, struct text *out, int result)
-{
-    struct answer_manner manner = manner_of(turn);
-    const char *why = result == ASK_CANCELLED ? "the decision was cancelled" : weir_error_text(result);
-    log_event(LOG_ERROR, "undecidable", "door=%s code=%s", door_name(turn->door),
-              result == ASK_CANCELLED ? "cancelled" : weir_error_name(result));
-    answer_error(out, &manner, 500, why, SLICE(""), SLICE(""));
-    count_reply(turn, 500);
-}
-
-static void write_decision(struct turn *turn, struct text *out)
-{
-    const struct ask *ask = turn->first_ask;
-    if (ask->result != 0) {
-        write_undecidable(turn, out, ask->result);
-        return;
-    }
-    struct answer_manner manner = manner_of(turn);
-    enum answer_door door = answer_doors[turn->door];
-    const struct answer_reservation reservation = { ask->ticket, ask->hold };
-    answer_decision(out, turn->conn->worker->edition->headers, &manner, door, turn->is_always_200, &ask->answer,
-                    &reservation, ask->now);
-    count_reply(turn, turn->is_always_200 ? 200 : answer_status(&ask->answer, door));
-}
-
 static void write_batch(struct turn *turn, struct text *out)
 {
-    struct answer_manner manner = manner_of(turn);
+    struct answer_manner manner = turn_manner(turn);
     answer_head(out, &manner, 200, ANSWER_TYPE_JSON, SLICE(""), turn->reply_len);
     if (!turn->is_head)
         write_bytes(turn->conn, turn->reply, turn->reply_len);
     count_reply(turn, 200);
 }
 
+/*
+ * In a drain the last reply of a connection says that it ends. A reply that was made before the drain began says so by a
+ * line more in front of its body.
+ */
+static void write_closing(struct conn *conn, const struct turn *turn)
+{
+    const struct slice line = SLICE("Connection: close\r\n");
+    const char *end = memmem(turn->reply, turn->reply_len, "\r\n\r\n", 4);
+    size_t head_len = (size_t)(end + 2 - turn->reply);
+    write_bytes(conn, turn->reply, head_len);
+    write_bytes(conn, line.at, line.len);
+    write_bytes(conn, turn->reply + head_len, turn->reply_len - head_len);
+}
+
+bool turn_is_last(const struct turn *turn)
+{
+    const struct conn *conn = turn->conn;
+    bool has_more = conn->is_handling ? conn->has_more : conn->in_len > 0;
+    return conn->worker->is_draining && turn->next == NULL && !has_more;
+}
+
 static void write_turn(struct turn *turn)
 {
     struct conn *conn = turn->conn;
     struct text *out = &conn->worker->out;
-    if (out->cap - out->len < ANSWER_MAX)
-        line_flush(conn);
     if (turn->is_written)
         return;
+    if (out->cap - out->len < ANSWER_MAX)
+        line_flush(conn);
+    bool ends = turn->keeps_alive && turn_is_last(turn) && (turn->is_batch || turn->minor > 0);
+    if (ends)
+        turn->keeps_alive = false;
     if (turn->is_batch) {
         write_batch(turn, out);
-    } else if (turn->reply != NULL) {
-        write_bytes(conn, turn->reply, turn->reply_len);
-        count_reply(turn, turn->status);
-    } else {
-        write_decision(turn, out);
+        return;
     }
-    assert(!out->is_cut);
+    if (ends)
+        write_closing(conn, turn);
+    else
+        write_bytes(conn, turn->reply, turn->reply_len);
+    count_reply(turn, turn->status);
 }
 
 void line_advance(struct conn *conn)
 {
     while (conn->first != NULL && conn->first->is_done && !conn->is_gone) {
         struct turn *turn = conn->first;
-        if (conn->worker->is_draining && turn->next == NULL && conn->in_len == 0 && !turn->is_written)
-            turn->keeps_alive = false;
         write_turn(turn);
         if (!turn->keeps_alive)
             conn->phase = PHASE_LINGER;
@@ -201,12 +228,12 @@ void line_advance(struct conn *conn)
 
 /* ---- Replies that are text ------------------------------------------------------------------------------- */
 
-/* Where a turn's reply is made now: the output when it is at the front, else aside until its turn comes. */
-static struct text *begin_reply(struct turn *turn)
+struct text *turn_begin(struct turn *turn)
 {
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
     if (turn == conn->first) {
+        turn->keeps_alive = turn->keeps_alive && !turn_is_last(turn);
         if (worker->out.cap - worker->out.len < ANSWER_MAX)
             line_flush(conn);
         return &worker->out;
@@ -216,9 +243,10 @@ static struct text *begin_reply(struct turn *turn)
     return &worker->aside;
 }
 
-static void end_reply(struct turn *turn, unsigned status, const struct text *text)
+void turn_end(struct turn *turn, unsigned status, const struct text *text)
 {
     struct worker *worker = turn->conn->worker;
+    assert(!text->is_cut);
     turn->status = status;
     turn->is_done = true;
     if (text == &worker->out) {
@@ -226,217 +254,32 @@ static void end_reply(struct turn *turn, unsigned status, const struct text *tex
         count_reply(turn, status);
         return;
     }
-    turn->reply = malloc(text->len);
-    if (turn->reply == NULL) {
-        conn_break(turn->conn);
-        return;
-    }
-    memcpy(turn->reply, text->at, text->len);
-    turn->reply_len = text->len;
+    if (reply_new(turn, text->len) != NULL)
+        memcpy(turn->reply, text->at, text->len);
 }
 
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra)
 {
-    struct answer_manner manner = manner_of(turn);
-    struct text *text = begin_reply(turn);
+    struct text *text = turn_begin(turn);
+    struct answer_manner manner = turn_manner(turn);
     answer_error(text, &manner, status, detail, field, extra);
-    end_reply(turn, status, text);
+    turn_end(turn, status, text);
 }
 
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
 {
-    struct answer_manner manner = manner_of(turn);
+    struct answer_manner manner = turn_manner(turn);
     char space[512]; /* a head without extra fields has at most five lines of words of ours */
     struct text head = text_of(space, sizeof space);
     answer_head(&head, &manner, status, content_type, SLICE(""), body.len);
     assert(!head.is_cut);
 
     size_t body_len = turn->is_head ? 0 : body.len;
-    turn->reply = malloc(head.len + body_len);
-    if (turn->reply == NULL) {
-        conn_break(turn->conn);
+    if (reply_new(turn, head.len + body_len) == NULL)
         return;
-    }
     memcpy(turn->reply, head.at, head.len);
     if (body_len > 0)
         memcpy(turn->reply + head.len, body.at, body_len);
-    turn->reply_len = head.len + body_len;
     turn->status = status;
     turn->is_done = true;
-}
-
-/* ---- Replies that are decisions -------------------------------------------------------------------------- */
-
-/* Room for one more item, by doubling: a batch is at most CHECK_REQUESTS_MAX * ANSWER_JSON_MAX. */
-static bool grow_batch(struct turn *turn)
-{
-    if (turn->reply_cap - turn->reply_len >= ANSWER_JSON_MAX)
-        return true;
-    size_t cap = turn->reply_cap == 0 ? 2 * ANSWER_JSON_MAX : 2 * turn->reply_cap;
-    char *grown = realloc(turn->reply, cap);
-    if (grown == NULL)
-        return false;
-    turn->reply = grown;
-    turn->reply_cap = cap;
-    return true;
-}
-
-static bool append_item(struct turn *turn, const struct ask *ask)
-{
-    bool is_first = turn->reply_len == 0;
-    if (!grow_batch(turn))
-        return false;
-    struct text text = { .at = turn->reply, .len = turn->reply_len, .cap = turn->reply_cap };
-    if (is_first)
-        answer_batch_open(&text);
-    answer_batch_item(&text, &ask->answer, ask->now, is_first);
-    if (turn->asks_left == 1)
-        answer_batch_close(&text);
-    assert(!text.is_cut);
-    turn->reply_len = text.len;
-    return true;
-}
-
-/* Move the items that are decided, in order, from numbers to text: a batch of a thousand holds few answers at once. */
-static void collect_batch(struct turn *turn)
-{
-    struct worker *worker = turn->conn->worker;
-    while (turn->first_ask != NULL && turn->first_ask->state == ASK_DONE) {
-        struct ask *ask = turn->first_ask;
-        if (ask->result != 0)
-            log_event(LOG_ERROR, "undecidable", "door=%s code=%s", door_name(turn->door),
-                      ask->result == ASK_CANCELLED ? "cancelled" : weir_error_name(ask->result));
-        if (ask->result != 0)
-            weir_answer_refused(ask->now, &ask->answer);
-        if (!append_item(turn, ask)) {
-            conn_break(turn->conn);
-            return;
-        }
-        turn->first_ask = ask->next;
-        if (turn->first_ask == NULL)
-            turn->last_ask = NULL;
-        worker_ask_free(worker, ask);
-        turn->asks_left--;
-        worker->asks_out--;
-    }
-    turn->is_done = turn->asks_left == 0;
-}
-
-static void count_answer(struct worker *worker, const struct weir_answer *answer)
-{
-    counters_decision(&worker->counters, edition_of(worker, answer)->rows, answer);
-}
-
-static void on_decided(struct ask *ask)
-{
-    struct turn *turn = ask->owner;
-    struct conn *conn = turn->conn;
-    struct worker *worker = conn->worker;
-    conn->asks_pending--;
-    if (ask->result == 0 && !ask->request.is_peek)
-        count_answer(worker, &ask->answer);
-    if (conn->is_active)
-        worker->decided++;
-    else
-        counters_time(&worker->counters, 1, weir_now() - ask->started_at);
-    if (!conn->is_gone && turn->is_batch)
-        collect_batch(turn);
-    else
-        turn->is_done = true;
-    if (!conn->is_active)
-        worker_mark(worker, conn);
-}
-
-void turn_busy(struct turn *turn)
-{
-    turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
-               SLICE("Retry-After: 1\r\n"));
-}
-
-bool turn_reserve(struct turn *turn, size_t count, bool is_batch)
-{
-    struct worker *worker = turn->conn->worker;
-    if (count > WORKER_ASKS_MAX - worker->asks_out)
-        return false;
-    worker->asks_out += count;
-    turn->asks_left = count;
-    turn->is_batch = is_batch;
-    return true;
-}
-
-static struct ask *new_ask(struct turn *turn)
-{
-    struct ask *ask = worker_ask_new(turn->conn->worker);
-    if (ask == NULL) {
-        conn_break(turn->conn);
-        return NULL;
-    }
-    ask->now = turn->now;
-    ask->owner = turn;
-    if (turn->last_ask == NULL)
-        turn->first_ask = ask;
-    else
-        turn->last_ask->next = ask;
-    turn->last_ask = ask;
-    return ask;
-}
-
-static void start(struct turn *turn, struct ask *ask, const struct weir_request *request)
-{
-    struct conn *conn = turn->conn;
-    ask->request = *request;
-    ask->started_at = conn->worker->now;
-    ask->done = on_decided;
-    conn->asks_pending++;
-    ask_start(conn->worker->decider, ask);
-}
-
-void turn_ask(struct turn *turn, const struct weir_request *request)
-{
-    struct ask *ask = new_ask(turn);
-    if (ask != NULL)
-        start(turn, ask, request);
-}
-
-void turn_ask_reserve(struct turn *turn, const struct weir_request *request, weir_ns hold)
-{
-    struct ask *ask = new_ask(turn);
-    if (ask == NULL)
-        return;
-    ask->ticket = malloc(sizeof *ask->ticket);
-    if (ask->ticket == NULL) {
-        conn_break(turn->conn);
-        return;
-    }
-    ask->ticket->len = 0;
-    ask->hold = hold;
-    start(turn, ask, request);
-}
-
-int turn_fault(struct turn *turn)
-{
-    struct worker *worker = turn->conn->worker;
-    struct ask *ask = turn->first_ask;
-    if (ask == NULL || ask->state != ASK_DONE || ask->result == 0)
-        return 0;
-    int code = ask->result;
-    turn->first_ask = NULL;
-    turn->last_ask = NULL;
-    turn->is_done = false;
-    worker->asks_out -= turn->asks_left;
-    turn->asks_left = 0;
-    worker_ask_free(worker, ask);
-    return code;
-}
-
-void turn_refuse(struct turn *turn)
-{
-    struct ask *ask = new_ask(turn);
-    if (ask == NULL)
-        return;
-    weir_answer_refused(turn->now, &ask->answer);
-    ask->state = ASK_DONE;
-    ask->result = 0;
-    turn->is_done = true;
-    count_answer(turn->conn->worker, &ask->answer);
 }

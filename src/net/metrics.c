@@ -6,6 +6,8 @@
  * contract. Walking the table for weir_cells costs milliseconds, so it is done at most once a second however
  * often somebody scrapes.
  */
+#include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,6 +62,16 @@ static uint64_t sum_watched(const struct scrape *scrape, size_t limit, enum weir
     return total;
 }
 
+static uint64_t sum_looks(const struct scrape *scrape, size_t limit, enum weir_outcome outcome)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < scrape->server->worker_count; i++) {
+        const struct counter_row *row = row_of(scrape, i, limit);
+        total += row == NULL ? 0 : counter_read(&row->looks[outcome]);
+    }
+    return total;
+}
+
 static uint64_t sum_undecided(const struct scrape *scrape, size_t limit, enum weir_policy policy,
                               enum weir_reason reason)
 {
@@ -101,6 +113,20 @@ static void write_watched(struct text *out, const struct scrape *scrape)
     for (size_t limit = 0; limit < scrape->edition->limit_count; limit++) {
         for (enum weir_outcome outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++) {
             uint64_t value = sum_watched(scrape, limit, outcome);
+            if (value != 0)
+                write_outcome(out, name, name_of(scrape, limit), outcome, value);
+        }
+    }
+}
+
+static void write_looks(struct text *out, const struct scrape *scrape)
+{
+    const char *name = "weir_looks_total";
+    prometheus_family(out, name, PROMETHEUS_COUNTER,
+                      "What concurrency limits said at doors that give no permits.");
+    for (size_t limit = 0; limit < scrape->edition->limit_count; limit++) {
+        for (enum weir_outcome outcome = 0; outcome < WEIR_OUTCOME_COUNT; outcome++) {
+            uint64_t value = sum_looks(scrape, limit, outcome);
             if (value != 0)
                 write_outcome(out, name, name_of(scrape, limit), outcome, value);
         }
@@ -166,10 +192,21 @@ static void write_cells(struct text *out, const struct weir_stats *stats)
     }
 }
 
+/* Permits of the pool: those that have expired and were not looked at since count as held. */
+static void write_pool(struct text *out, const struct weir_stats *stats)
+{
+    const char *name = "weir_permits";
+    struct prometheus_label held = { "state", SLICE("held") }, free_ = { "state", SLICE("free") };
+    prometheus_family(out, name, PROMETHEUS_GAUGE, "Permits of the pool by state.");
+    prometheus_u64(out, name, "", &held, 1, stats->permits - stats->permits_free);
+    prometheus_u64(out, name, "", &free_, 1, stats->permits_free);
+}
+
 static void write_table(struct text *out, const struct scrape *scrape)
 {
     struct weir_stats stats = read_stats(scrape->server);
     write_cells(out, &stats);
+    write_pool(out, &stats);
     prometheus_family(out, "weir_reclaims_total", PROMETHEUS_COUNTER,
                       "Cells of dead keys given to other keys.");
     prometheus_u64(out, "weir_reclaims_total", "", NULL, 0, stats.reclaims);
@@ -220,6 +257,73 @@ static void write_times(struct text *out, const struct server *server)
     prometheus_histogram(out, "weir_decision_seconds", counters_time_bounds, counts, COUNTERS_TIMES, sum_ns);
 }
 
+/* ---- Waiting and permits --------------------------------------------------------------------------------- */
+
+/* One counter of every worker, `offset` bytes into its counters. */
+static uint64_t sum_at(const struct server *server, size_t offset)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        const char *counters = (const char *)&server->workers[i].counters;
+        total += counter_read((const uint64_t *)(const void *)(counters + offset));
+    }
+    return total;
+}
+
+/* A family whose series differ in one fixed word; `offset` is of the first of `count` counters in a row. */
+static void write_words(struct text *out, const struct server *server, const char *name, const char *help,
+                        const char *label_name, const char *const *words, size_t count, size_t offset)
+{
+    prometheus_family(out, name, PROMETHEUS_COUNTER, help);
+    for (size_t i = 0; i < count; i++) {
+        struct prometheus_label label = { label_name, slice_of(words[i]) };
+        prometheus_u64(out, name, "", &label, 1, sum_at(server, offset + i * sizeof(uint64_t)));
+    }
+}
+
+static void write_wait_times(struct text *out, const struct server *server)
+{
+    uint64_t counts[COUNTERS_WAITS + 1];
+    for (size_t i = 0; i <= COUNTERS_WAITS; i++)
+        counts[i] = sum_at(server, offsetof(struct counters, wait_times) + i * sizeof *counts);
+    prometheus_family(out, "weir_wait_seconds", PROMETHEUS_HISTOGRAM,
+                      "How long requests waited that were served in the end.");
+    prometheus_histogram(out, "weir_wait_seconds", counters_wait_bounds, counts, COUNTERS_WAITS,
+                         sum_at(server, offsetof(struct counters, wait_sum_ns)));
+}
+
+static void write_waiting(struct text *out, const struct server *server)
+{
+    static const char *const ends[] = {
+        [WAIT_SERVED] = "served", [WAIT_REFUSED] = "refused", [WAIT_TIMEOUT] = "timeout",
+        [WAIT_LEFT] = "left",     [WAIT_DRAINED] = "drained",
+    };
+    static_assert(sizeof ends / sizeof *ends == WAIT_END_COUNT, "every end has a word");
+    prometheus_family(out, "weir_waiting", PROMETHEUS_GAUGE, "Requests that wait for their turn.");
+    prometheus_u64(out, "weir_waiting", "", NULL, 0, __atomic_load_n(&server->parked_count, __ATOMIC_RELAXED));
+    write_words(out, server, "weir_waits_total", "Requests that had to wait and said how long they could.",
+                "end", ends, WAIT_END_COUNT, offsetof(struct counters, waits));
+    write_wait_times(out, server);
+}
+
+static void write_permits(struct text *out, const struct server *server)
+{
+    static const char *const events[] = {
+        [PERMIT_ACQUIRED] = "acquired", [PERMIT_RENEWED] = "renewed", [PERMIT_RELEASED] = "released",
+        [PERMIT_RETURNED] = "returned", [PERMIT_LOST] = "lost",
+    };
+    const char *outcomes[CALL_OUTCOME_COUNT];
+    static_assert(sizeof events / sizeof *events == PERMIT_EVENT_COUNT, "every event has a word");
+    for (enum call_outcome i = 0; i < CALL_OUTCOME_COUNT; i++)
+        outcomes[i] = call_outcome_name(i);
+    write_words(
+        out, server, "weir_permits_total",
+        "Permits given, renewed, given back by their holders or by the end of a connection, and found lost.",
+        "event", events, PERMIT_EVENT_COUNT, offsetof(struct counters, permits));
+    write_words(out, server, "weir_releases_total", "How the work that permits covered ended.", "outcome",
+                outcomes, CALL_OUTCOME_COUNT, offsetof(struct counters, releases));
+}
+
 static void write_contract(struct text *out, const struct scrape *scrape)
 {
     const struct reload *reload = &scrape->server->reload;
@@ -248,11 +352,14 @@ static void write_all(struct text *out, const struct scrape *scrape)
     write_contract(out, scrape);
     write_decisions(out, scrape);
     write_watched(out, scrape);
+    write_looks(out, scrape);
     write_undecided(out, scrape);
     write_dropped(out, scrape->server);
     write_table(out, scrape);
     write_requests(out, scrape->server);
     write_times(out, scrape->server);
+    write_waiting(out, scrape->server);
+    write_permits(out, scrape->server);
 }
 
 /* Ids of limits are read by: a reload in between makes it start over. */

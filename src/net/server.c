@@ -122,7 +122,7 @@ static unsigned core_count(void)
 static bool make_edition(struct server *server)
 {
     if (uv_mutex_init(&server->stats_lock) != 0 || uv_mutex_init(&server->edition_lock) != 0
-        || reload_init(&server->reload, server) != 0)
+        || ticker_init(&server->ticker, server) != 0 || reload_init(&server->reload, server) != 0)
         return false;
     server->edition = edition_new();
     if (server->edition != NULL)
@@ -174,6 +174,7 @@ static void free_server(struct server *server)
     if (server->edition != NULL) {
         uv_mutex_destroy(&server->stats_lock);
         uv_mutex_destroy(&server->edition_lock);
+        ticker_deinit(&server->ticker);
         reload_deinit(&server->reload);
     }
     edition_free(server->edition);

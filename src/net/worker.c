@@ -33,6 +33,19 @@ static void write_date(struct worker *worker)
     worker->date_len = date.len;
 }
 
+/* ---- What asks hold of the contract -------------------------------------------------------------------------- */
+
+void worker_hold(struct worker *worker, struct ask *ask)
+{
+    ask->tag = worker->tag;
+    worker->asks_held[ask->tag]++;
+}
+
+void worker_let_go(struct worker *worker, const struct ask *ask)
+{
+    worker->asks_held[ask->tag]--;
+}
+
 /* ---- Memory that is used again --------------------------------------------------------------------------- */
 
 struct ask *worker_ask_new(struct worker *worker)
@@ -44,20 +57,13 @@ struct ask *worker_ask_new(struct worker *worker)
         worker->spare_asks = ask->next;
         worker->spare_ask_count--;
     }
-    if (ask != NULL) {
-        ask->state = ASK_IDLE; /* the answer is kilobytes, and written before it is read */
-        ask->next = NULL;
-        ask->ticket = NULL;
-        ask->tag = worker->tag;
-        worker->asks_held[ask->tag]++;
-    }
+    if (ask != NULL)
+        *ask = (struct ask){ .state = ASK_IDLE };
     return ask;
 }
 
 void worker_ask_free(struct worker *worker, struct ask *ask)
 {
-    worker->asks_held[ask->tag]--;
-    free(ask->ticket);
     if (worker->spare_ask_count == WORKER_SPARE_MAX) {
         free(ask);
         return;
@@ -143,9 +149,9 @@ static void poke_dirty(struct worker *worker)
 /* ---- Letting go of what a reload replaced ---------------------------------------------------------------- */
 
 /*
- * Between two batches nothing of the contract is held but answers. So it is seen here that the server's epoch
- * has risen, and said that nothing of before is held once the asks that began before have been sent and
- * forgotten. One epoch at a time: a tag has two values.
+ * Between two batches nothing of the contract is held but by deciders that answer later. So it is seen here that the
+ * server's epoch has risen, and said that nothing of before is held once the asks that began before are done. One
+ * epoch at a time: a tag has two values.
  */
 static void keep_up(struct worker *worker)
 {
@@ -190,10 +196,20 @@ static void close_handle(void *handle)
     uv_close(handle, NULL);
 }
 
-/* A drained worker has no connections any more: closing its handles ends its loop. */
+static bool has_ticker(const struct worker *worker)
+{
+    return worker->server->ticker.worker == worker;
+}
+
+/*
+ * A drained worker has no connections any more: closing its handles ends its loop. The one that ends waits stays as long
+ * as anybody waits.
+ */
 static void close_when_drained(struct worker *worker)
 {
     if (worker->drain_rounds < DRAIN_ROUNDS || worker->is_closing || worker->conns != NULL)
+        return;
+    if (has_ticker(worker) && __atomic_load_n(&worker->server->parked_count, __ATOMIC_SEQ_CST) > 0)
         return;
     uv_mutex_lock(&worker->inbox_lock);
     bool is_empty = worker->inbox == NULL;
@@ -205,6 +221,8 @@ static void close_when_drained(struct worker *worker)
     worker->asks_finished = worker->decider->finished;
     worker->decider->close(worker->decider);
     worker->decider = NULL;
+    if (has_ticker(worker))
+        ticker_close(&worker->server->ticker);
     close_handle(&worker->wake);
     close_handle(&worker->prepare);
     close_handle(&worker->check);
@@ -253,6 +271,7 @@ static void on_wake(uv_async_t *async)
     struct worker *worker = async->data;
     open_inbox(worker);
     open_reloads(worker);
+    waiting_collect(worker);
     if (__atomic_load_n(&worker->server->is_draining, __ATOMIC_RELAXED))
         drain(worker);
 }
@@ -260,6 +279,8 @@ static void on_wake(uv_async_t *async)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct worker *worker = prepare->data;
+    if (!worker->is_closing)
+        ticker_look(worker);
     poke_dirty(worker);
     if (!worker->is_closing)
         keep_up(worker);
@@ -270,6 +291,8 @@ static void on_prepare(uv_prepare_t *prepare)
 static void on_check(uv_check_t *check)
 {
     struct worker *worker = check->data;
+    if (!worker->is_closing)
+        ticker_look(worker);
     poke_dirty(worker);
     if (worker->decided == 0)
         return;
@@ -283,8 +306,11 @@ static void on_tick(uv_timer_t *timer)
     worker->second++;
     write_date(worker);
     bool is_over = worker->is_draining && worker->second > worker->drain_until;
+    bool is_last = is_over && worker->second > worker->drain_until + DRAIN_LAST_SECONDS;
     for (struct conn *conn = worker->conns; conn != NULL; conn = conn->next) {
-        if (is_over)
+        if (is_over && conn->asks_pending > 0 && !is_last)
+            conn_end_waits(conn);
+        else if (is_over && (is_last || conn->phase != PHASE_LINGER))
             conn_break(conn);
         else
             conn_check_time(conn);
@@ -301,17 +327,16 @@ static void run(void *argument)
 
 static struct decider *make_decider(struct worker *worker)
 {
-    const struct weir_contract *contract = worker->server->contract;
 #ifdef WEIR_TEST_HOOKS
     const char *late = getenv("WEIR_TEST_LATE"); /* SEED:MAX_MS */
     if (late != NULL) {
         char *end;
         uint64_t seed = strtoull(late, &end, 10);
         unsigned max_ms = *end == ':' ? (unsigned)strtoul(end + 1, NULL, 10) : 10;
-        return late_new(contract, &worker->loop, seed, max_ms);
+        return late_new(worker->server->contract, &worker->loop, seed, max_ms);
     }
 #endif
-    return local_new(contract);
+    return waiting_new(worker);
 }
 
 static bool make_memory(struct worker *worker)
@@ -368,6 +393,8 @@ static int make_loop(struct worker *worker)
         return result;
     worker->decider = make_decider(worker);
     result = worker->decider == NULL ? WEIR_ERR_MEMORY : make_handles(worker);
+    if (result == 0 && worker == worker->server->workers)
+        result = ticker_start(&worker->server->ticker, worker);
     if (result == 0)
         result = uv_thread_create(&worker->thread, run, worker);
     return result;

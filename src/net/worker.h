@@ -5,7 +5,7 @@
  * Idea: a connection lives and dies on one worker, so nothing about it is shared. Workers share the contract
  * (whose limiter is lock-free), and get connections through a small locked list and a wake-up.
  *
- * Words      worker->inbox, reloads_done: under inbox_lock. worker->load: the acceptor adds, the worker
+ * Words      worker->inbox, reloads_done, ended: under inbox_lock. worker->load: the acceptor adds, the worker
  *            subtracts. server->is_draining: the main thread sets it once. server->epoch: the main thread
  *            raises it. worker->epoch_done: the worker stores, the main thread reads.
  * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up
@@ -22,6 +22,8 @@
 #include "net/edition.h"
 #include "net/reload.h"
 #include "net/server.h"
+#include "net/ticker.h"
+#include "net/waiting.h"
 #include "wire/call.h"
 
 /* Bytes of one read: 64 KiB hold hundreds of pipelined requests. */
@@ -34,19 +36,28 @@
 #define WORKER_KEPT_MAX ((size_t)64 << 20)
 
 /*
- * Bytes of replies that slow readers of a worker let wait; the connection that would add more is closed
- * instead.
+ * Bytes of replies of a worker that wait for slow readers, or behind a request that is not answered yet; the connection
+ * that would add more is closed instead.
  */
 #define WORKER_UNSENT_MAX ((size_t)128 << 20)
 
-/* Asks that may be under way at once on a worker, 4 KiB each. */
-#define WORKER_ASKS_MAX 16384
+/* Asks that may be under way at once on a worker, some 100 bytes each. */
+#define WORKER_ASKS_MAX 131072
+
+/*
+ * Bytes of requests that wait for their turn on a worker, a kilobyte each: 130,000 of them. Beyond it a request is refused
+ * as if it could not wait.
+ */
+#define WORKER_PARKED_MAX ((size_t)128 << 20)
 
 /* Asks and turns kept for reuse. */
 #define WORKER_SPARE_MAX 256
 
-/* Seconds that a drain waits for requests that are only half here. */
+/* Seconds that a drain waits for requests that are only half here, or for their turn. */
 #define DRAIN_SECONDS 15
+
+/* Seconds after them in which those that waited are told that it is over. */
+#define DRAIN_LAST_SECONDS 2
 
 /* Turns of the loop that a drain begins with, before a silent connection counts as idle. */
 #define DRAIN_ROUNDS 3
@@ -59,6 +70,8 @@ struct server {
     struct reload reload;
     uv_mutex_t edition_lock;
     struct edition *edition;
+    struct ticker ticker;
+    size_t parked_count;   /* requests that wait, of all workers */
     uint64_t epoch;        /* rises when a reload wants every worker to let go of what it held before */
     struct tokens *tokens; /* NULL: none */
     bool is_virtual;       /* test builds: time comes from Weir-Now */
@@ -90,12 +103,14 @@ struct worker {
     struct conn *dirty;
     struct decider *decider;
     const struct edition *edition, *old_edition;
-    uint64_t epoch;                  /* of the server, as seen between two batches */
-    uint64_t epoch_done;             /* nothing of before that is held any more */
-    unsigned char tag;               /* 0 or 1, of asks that begin now: it turns with the epoch */
-    uint32_t asks_held[2];           /* by tag: begun, and not yet sent and forgotten */
-    struct reload_job *reloads_done; /* under inbox_lock */
-    uint64_t second;                 /* since the start */
+    uint64_t epoch;                    /* of the server, as seen between two batches */
+    uint64_t epoch_done;               /* nothing of before that is held any more */
+    unsigned char tag;                 /* 0 or 1, of asks that begin now: it turns with the epoch */
+    uint32_t asks_held[2];             /* by tag: begun, not yet done, and not waiting for their turn */
+    struct reload_job *reloads_done;   /* under inbox_lock */
+    struct parked *ended, *last_ended; /* under inbox_lock: waited, to be answered */
+    size_t parked_bytes;
+    uint64_t second; /* since the start */
     uint64_t drain_until;
     unsigned drain_rounds;
     bool is_draining, is_closing;
@@ -104,7 +119,8 @@ struct worker {
     weir_ns now;
     uint64_t decided; /* decisions since `now` was read */
     size_t kept;      /* bytes of all conn->in */
-    size_t unsent;    /* bytes of replies that wait */
+    size_t unsent;    /* bytes of replies that wait for their readers */
+    size_t held;      /* bytes of replies that wait for those before them */
     size_t asks_out;
 
     struct ask *spare_asks;
@@ -120,6 +136,7 @@ struct worker {
     struct http1_head head;
     struct check_storage storage;
     struct weir_identity identity;
+    struct verdict verdict;
 };
 
 /* Make a worker and its thread. 0, or a negative code of weir.h or libuv, after which the process must end. */
@@ -146,6 +163,10 @@ void worker_mark(struct worker *worker, struct conn *conn);
 
 /* A connection's memory is gone. */
 void worker_forget(struct worker *worker);
+
+/* An ask may hold something of the contract: what a reload replaces lives until it lets go of it. */
+void worker_hold(struct worker *worker, struct ask *ask);
+void worker_let_go(struct worker *worker, const struct ask *ask);
 
 struct ask *worker_ask_new(struct worker *worker);
 void worker_ask_free(struct worker *worker, struct ask *ask);

@@ -191,11 +191,8 @@ static void json_members(struct text *out, const struct weir_answer *answer, wei
     text_literal(out, "]");
 }
 
-static void json_reservation(struct text *out, const struct answer_reservation *reservation)
+static void json_ticket(struct text *out, const struct weir_reservation *ticket, weir_ns expires_after)
 {
-    const struct weir_reservation *ticket = reservation == NULL ? NULL : reservation->ticket;
-    if (ticket == NULL)
-        return;
     if (ticket->len == 0) {
         text_literal(out, ",\"reservation\":null,\"expires_after\":null");
         return;
@@ -203,15 +200,43 @@ static void json_reservation(struct text *out, const struct answer_reservation *
     text_literal(out, ",\"reservation\":\"");
     base64url_encode(out, ticket->bytes, ticket->len);
     text_literal(out, "\",\"expires_after\":");
-    text_seconds(out, reservation->expires_after);
+    text_seconds(out, expires_after);
 }
 
-void answer_json(struct text *out, const struct weir_answer *answer,
-                 const struct answer_reservation *reservation, weir_ns now)
+static void json_permit(struct text *out, const struct weir_permit *permit, weir_ns expires_after)
+{
+    if (permit->len == 0) {
+        text_literal(out, ",\"permit\":null,\"fence\":null,\"expires_after\":null");
+        return;
+    }
+    text_literal(out, ",\"permit\":\"");
+    base64url_encode(out, permit->bytes, permit->len);
+    text_literal(out, "\",\"fence\":");
+    text_u64(out, permit->fence);
+    text_literal(out, ",\"expires_after\":");
+    text_seconds(out, expires_after);
+}
+
+static void json_beside(struct text *out, const struct answer_beside *beside)
+{
+    if (beside == NULL)
+        return;
+    if (beside->has_waited) {
+        text_literal(out, ",\"waited\":");
+        text_seconds(out, beside->waited);
+    }
+    if (beside->ticket != NULL)
+        json_ticket(out, beside->ticket, beside->expires_after);
+    if (beside->permit != NULL)
+        json_permit(out, beside->permit, beside->expires_after);
+}
+
+void answer_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
+                 weir_ns now)
 {
     text_literal(out, "{");
     json_members(out, answer, now);
-    json_reservation(out, reservation);
+    json_beside(out, beside);
     text_literal(out, "}");
 }
 
@@ -234,6 +259,19 @@ void answer_settlement_json(struct text *out, const struct weir_settlement *sett
     text_literal(out, ",\"limit\":");
     json_word(out, limit);
     text_string(out, settlement->is_repeated ? ",\"repeated\":true}\n" : ",\"repeated\":false}\n");
+}
+
+void answer_renewed_json(struct text *out, weir_ns expires_after)
+{
+    text_literal(out, "{\"expires_after\":");
+    text_seconds(out, expires_after);
+    text_literal(out, "}\n");
+}
+
+void answer_released_json(struct text *out, bool was_held)
+{
+    text_string(out, was_held ? "{\"released\":true,\"expires_after\":0}\n"
+                              : "{\"released\":false,\"expires_after\":0}\n");
 }
 
 void answer_batch_open(struct text *out)
@@ -299,8 +337,8 @@ static const char *problem_title(enum weir_outcome outcome)
                                      : "Too many requests";
 }
 
-void answer_problem_json(struct text *out, const struct weir_answer *answer,
-                         const struct answer_reservation *reservation, weir_ns now, unsigned status)
+void answer_problem_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
+                         weir_ns now, unsigned status)
 {
     enum weir_outcome outcome = answer->decision.outcome;
     const struct weir_contract_limit *limit = replies(answer);
@@ -328,7 +366,7 @@ void answer_problem_json(struct text *out, const struct weir_answer *answer,
     }
     text_literal(out, "],");
     json_members(out, answer, now);
-    json_reservation(out, reservation);
+    json_beside(out, beside);
     text_literal(out, "}\n");
 }
 
@@ -394,6 +432,8 @@ static weir_ns more_after(const struct weir_contract_limit *limit, const struct 
 {
     weir_ns reset = reset_after(decision, now), retry = retry_after(decision, now), more = reset;
     bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+    if (limit->algorithm == WEIR_CONCURRENCY) /* a permit may come back sooner than at its expiry */
+        return WEIR_NO_TIME;
     if (reset == WEIR_NO_TIME || reset == 0)
         return WEIR_NO_TIME;
     if (is_bucket && limit->window != WEIR_NO_TIME && is_usual(limit, decision)

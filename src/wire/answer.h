@@ -29,10 +29,14 @@
 
 enum answer_door { ANSWER_CHECK, ANSWER_AUTH, ANSWER_AUTH_NGINX, ANSWER_AUTH_ACCEL };
 
-/* What POST /v1/reserve says beside the decision; NULL for every other call. */
-struct answer_reservation {
-    const struct weir_reservation *ticket; /* len 0: nothing was reserved */
-    weir_ns expires_after;
+/* What some answers say beside the decision; NULL, or a member that is zero, says nothing. */
+struct answer_beside {
+    const struct weir_reservation *ticket; /* POST /v1/reserve; len 0: nothing was reserved */
+    const struct weir_permit *permit;      /* POST /v1/acquire; len 0: nothing is held */
+    weir_ns expires_after;                 /* of either, from `now` */
+    bool has_waited;                       /* the request waited, for so long */
+    weir_ns waited;
+    uint64_t preferred; /* the seconds of a `Prefer: wait=` that was heard */
 };
 
 /* How one HTTP reply is sent. */
@@ -58,12 +62,16 @@ const char *answer_reason(unsigned status);
  * The decision as one object, on one line, without a line end: also what `weir check --json` prints. Of
  * `limits`, what was only watched says `"enforced":false`.
  */
-void answer_json(struct text *out, const struct weir_answer *answer,
-                 const struct answer_reservation *reservation, weir_ns now);
+void answer_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
+                 weir_ns now);
 
 /* What a settlement did, as one object with its line end. `limit`: the name of settlement->limit, or NULL. */
 void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
                             bool has_charge);
+
+/* A permit that was renewed, and one that was given back; with their line ends. */
+void answer_renewed_json(struct text *out, weir_ns expires_after);
+void answer_released_json(struct text *out, bool was_held);
 
 /*
  * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with
@@ -74,8 +82,8 @@ void answer_batch_item(struct text *out, const struct weir_answer *answer, weir_
 void answer_batch_close(struct text *out);
 
 /* The problem document (RFC 9457) of a refusal that is sent with `status`; ends in a line end. */
-void answer_problem_json(struct text *out, const struct weir_answer *answer,
-                         const struct answer_reservation *reservation, weir_ns now, unsigned status);
+void answer_problem_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
+                         weir_ns now, unsigned status);
 
 /* The problem document of a faulty request; `field` may be empty. Ends in a line end. */
 void answer_error_json(struct text *out, unsigned status, const char *detail, struct slice field);
@@ -94,7 +102,7 @@ void answer_fields(struct text *out, enum weir_headers headers, const struct wei
  */
 void answer_decision(struct text *out, enum weir_headers headers, const struct answer_manner *manner,
                      enum answer_door door, bool is_always_200, const struct weir_answer *answer,
-                     const struct answer_reservation *reservation, weir_ns now);
+                     const struct answer_beside *beside, weir_ns now);
 
 /*
  * A whole response to a faulty request. `extra`: more field lines with their ends ("Allow: GET\r\n"), or empty.

@@ -187,6 +187,13 @@ bool body_seconds(struct body *body, const char *member, weir_ns least, weir_ns 
     return true;
 }
 
+/* How long the caller can wait. More than any limit allows is no mistake: the smaller counts. */
+bool body_wait(struct body *body, weir_ns *out)
+{
+    return body_seconds(body, "wait", 0, WEIR_HORIZON,
+                        "send seconds as a number from 0 to 315569520 with at most nine decimals", out);
+}
+
 /* ---- Attributes ------------------------------------------------------------------------------------------ */
 
 static bool is_attribute_name(struct slice name)

@@ -59,6 +59,7 @@ bool body_end(struct body *body);
 bool body_cost(struct body *body, uint64_t *out);
 bool body_seconds(struct body *body, const char *member, weir_ns least, weir_ns most, const char *cure,
                   weir_ns *out);
+bool body_wait(struct body *body, weir_ns *out);
 bool body_attributes(struct body *body, const char *member, struct weir_request *request);
 
 /* A text that has no control characters and at most `max` bytes, as a C string in scratch. */

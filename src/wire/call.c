@@ -5,6 +5,15 @@
 #include "wire/base64url.h"
 #include "wire/body.h"
 
+const char *call_outcome_name(enum call_outcome outcome)
+{
+    static const char *const names[] = {
+        [CALL_OK] = "ok", [CALL_FAILED] = "failed", [CALL_DROPPED] = "dropped"
+    };
+    static_assert(sizeof names / sizeof *names == CALL_OUTCOME_COUNT, "every outcome has a name");
+    return names[outcome];
+}
+
 /* ---- Members --------------------------------------------------------------------------------------------- */
 
 static bool read_attributes(struct body *body, void *into)
@@ -28,8 +37,7 @@ static bool read_cost(struct body *body, void *into)
 static bool read_wait(struct body *body, void *into)
 {
     struct call_body *out = into;
-    return body_seconds(body, "wait", 0, WEIR_HORIZON,
-                        "send seconds as a number from 0 to 315569520 with at most nine decimals", &out->wait);
+    return body_wait(body, &out->ask.wait);
 }
 
 static bool read_expires_after(struct body *body, void *into)
@@ -46,17 +54,54 @@ static bool read_limit(struct body *body, void *into)
     return body_string(body, "limit", WEIR_NAME_MAX, "send the name of a limit", &out->limit);
 }
 
+/* The bytes of a text that an earlier call answered, at most `max` of them. */
+static bool read_handle(struct body *body, struct call_body *out, const char *member, size_t max,
+                        const char *what, const char *cure)
+{
+    enum json_token token = json_next(&body->json);
+    if (token != TOKEN_STRING)
+        return body_refuse_type(body, token, member, body_none, cure);
+    if (body->json.text.len == 0 || !base64url_decode(body->json.text, out->handle, max, &out->handle_len))
+        return body_refuse(body, member, body_none, what, body->json.text, cure);
+    return true;
+}
+
 static bool read_reservation(struct body *body, void *into)
 {
-    static const char cure[] = "send the text that /v1/reserve answered";
+    return read_handle(body, into, "reservation", WEIR_RESERVATION_MAX,
+                       "is no reservation: ", "send the text that /v1/reserve answered");
+}
+
+static bool read_permit(struct body *body, void *into)
+{
+    return read_handle(body, into, "permit", WEIR_PERMIT_MAX,
+                       "is no permit: ", "send the text that /v1/acquire answered");
+}
+
+static bool read_bind(struct body *body, void *into)
+{
+    static const char cure[] = "send \"connection\", or leave it out";
     struct call_body *out = into;
     enum json_token token = json_next(&body->json);
     if (token != TOKEN_STRING)
-        return body_refuse_type(body, token, "reservation", body_none, cure);
-    if (body->json.text.len == 0
-        || !base64url_decode(body->json.text, out->reservation, sizeof out->reservation, &out->reservation_len))
-        return body_refuse(body, "reservation", body_none, "is no reservation: ", body->json.text, cure);
-    return true;
+        return body_refuse_type(body, token, "bind", body_none, cure);
+    out->is_bound = slice_equals(body->json.text, SLICE("connection"));
+    return out->is_bound || body_refuse(body, "bind", body_none, "is ", body->json.text, cure);
+}
+
+static bool read_outcome(struct body *body, void *into)
+{
+    static const char cure[] = "send \"ok\", \"failed\" or \"dropped\"";
+    struct call_body *out = into;
+    enum json_token token = json_next(&body->json);
+    if (token != TOKEN_STRING)
+        return body_refuse_type(body, token, "outcome", body_none, cure);
+    for (enum call_outcome i = 0; i < CALL_OUTCOME_COUNT; i++) {
+        out->outcome = i;
+        if (slice_equals(body->json.text, slice_of(call_outcome_name(i))))
+            return true;
+    }
+    return body_refuse(body, "outcome", body_none, "is ", body->json.text, cure);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------------------- */
@@ -80,6 +125,16 @@ static const struct body_member reset_members[] = {
     { { "limit", 5 }, read_limit, false },
     { { "key", 3 }, read_key, false },
 };
+static const struct body_member acquire_members[] = {
+    { { "attributes", 10 }, read_attributes, false },
+    { { "cost", 4 }, read_cost, false },
+    { { "wait", 4 }, read_wait, false },
+    { { "bind", 4 }, read_bind, false },
+};
+static const struct body_member release_members[] = {
+    { { "permit", 6 }, read_permit, false },
+    { { "outcome", 7 }, read_outcome, false },
+};
 
 static const struct {
     struct body_object object;
@@ -102,6 +157,16 @@ static const struct {
     [CALL_RESET] = { { reset_members, 2, "is no field of a reset", "the fields are limit and key" },
                      2,
                      "send an object: {\"limit\": \"...\", \"key\": {...}}" },
+    [CALL_ACQUIRE] = { { acquire_members, 4, "is no field of an acquire",
+                         "the fields are attributes, cost, wait and bind" },
+                       1,
+                       "send an object: {\"attributes\": {...}}" },
+    [CALL_RENEW] = { { release_members, 1, "is no field of a renew", "the only field is permit" },
+                     1,
+                     "send an object: {\"permit\": \"...\"}" },
+    [CALL_RELEASE] = { { release_members, 2, "is no field of a release", "the fields are permit and outcome" },
+                       1,
+                       "send an object: {\"permit\": \"...\"}" },
 };
 
 /* Whether every member that must be there was seen. */
@@ -122,10 +187,11 @@ int call_parse(enum call call, const struct check_storage *storage, const char *
     struct body body = { .storage = storage, .fault = fault, .index = BODY_NO_INDEX };
     unsigned seen;
     out->ask = (struct weir_request){ .cost = 1 };
-    out->wait = 0;
     out->expires_after = CALL_EXPIRES_AFTER;
     out->limit = NULL;
-    out->reservation_len = 0;
+    out->is_bound = false;
+    out->outcome = CALL_OK;
+    out->handle_len = 0;
     bool is_good = body_begin(&body, at, len, calls[call].example)
                    && body_members(&body, &calls[call].object, out, &seen) && is_complete(&body, call, seen)
                    && body_end(&body);

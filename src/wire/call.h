@@ -1,21 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * call.h - the bodies of the calls beside a check: reserve, settle, cancel, refund, reset.
+ * call.h - the bodies of the calls beside a check: reserve, settle, cancel, refund, reset; acquire, renew, release.
  *
  *     reserve  {"attributes": {...}, "cost": 500, "expires_after": 600}
  *     settle   {"reservation": "q1d...", "cost": 321}
  *     cancel   {"reservation": "q1d..."}
  *     refund   {"attributes": {...}, "cost": 100}
  *     reset    {"limit": "tenant-requests", "key": {"tenant": "acme"}}
+ *     acquire  {"attributes": {...}, "cost": 1, "wait": 5, "bind": "connection"}
+ *     renew    {"permit": "AQIA..."}
+ *     release  {"permit": "AQIA...", "outcome": "ok"}
  *
- * A reservation is the base64url of its bytes. Whether it is one of ours only the limiter can say.
+ * A reservation or a permit is the base64url of its bytes. Whether it is one of ours only the limiter can say.
  */
 #ifndef WEIR_WIRE_CALL_H
 #define WEIR_WIRE_CALL_H
 
+#include <assert.h>
+
 #include "wire/check.h"
 
-enum call { CALL_RESERVE, CALL_SETTLE, CALL_CANCEL, CALL_REFUND, CALL_RESET, CALL_COUNT };
+enum call {
+    CALL_RESERVE,
+    CALL_SETTLE,
+    CALL_CANCEL,
+    CALL_REFUND,
+    CALL_RESET,
+    CALL_ACQUIRE,
+    CALL_RENEW,
+    CALL_RELEASE,
+    CALL_COUNT
+};
+
+/* How the work that a permit covered ended, as its holder says. */
+enum call_outcome { CALL_OK, CALL_FAILED, CALL_DROPPED, CALL_OUTCOME_COUNT };
+
+/* "ok", "failed", "dropped". */
+const char *call_outcome_name(enum call_outcome outcome);
 
 /*
  * How long a reservation is good for unless the call says: longer than the slowest thing people wait for. And
@@ -25,12 +46,13 @@ enum call { CALL_RESERVE, CALL_SETTLE, CALL_CANCEL, CALL_REFUND, CALL_RESET, CAL
 #define CALL_EXPIRES_AFTER_MAX (86400 * WEIR_SECOND)
 
 struct call_body {
-    struct weir_request ask; /* attributes (of reset: the key) and cost */
-    weir_ns wait;            /* reserve; not yet used by any limit */
-    weir_ns expires_after;   /* reserve */
-    const char *limit;       /* reset */
-    size_t reservation_len;  /* settle, cancel */
-    unsigned char reservation[WEIR_RESERVATION_MAX];
+    struct weir_request ask;   /* attributes (of reset: the key) and cost; reserve, acquire: wait */
+    weir_ns expires_after;     /* reserve */
+    const char *limit;         /* reset */
+    bool is_bound;             /* acquire: the permit ends with the connection */
+    enum call_outcome outcome; /* release */
+    size_t handle_len;         /* settle, cancel: a reservation; renew, release: a permit */
+    unsigned char handle[WEIR_RESERVATION_MAX];
 };
 
 /* As check_parse(). Strings of *out are in the body or in the storage. */
@@ -40,5 +62,7 @@ int call_parse(enum call call, const struct check_storage *storage, const char *
 /* The field path of an attribute, for faults that the contract finds. */
 void call_fault_attribute(struct check_fault *fault, enum call call, const struct call_body *body,
                           size_t attribute, const char *message);
+
+static_assert(WEIR_PERMIT_MAX <= WEIR_RESERVATION_MAX, "a handle holds either");
 
 #endif

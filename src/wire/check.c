@@ -36,10 +36,10 @@ static bool read_mode(struct body *body, void *into)
 static bool read_wait(struct body *body, void *into)
 {
     struct check_request *request = into;
-    request->has_wait =
-        body_seconds(body, "wait", 0, WEIR_HORIZON,
-                     "send seconds as a number from 0 to 315569520 with at most nine decimals", &request->wait);
-    return request->has_wait;
+    if (body->index != BODY_NO_INDEX)
+        return body_refuse(body, "wait", body_none, "is for a request that stands alone", body_none,
+                           "a batch is answered whole; send this one by itself");
+    return body_wait(body, &request->ask.wait);
 }
 
 static bool read_requests(struct body *body, void *into);

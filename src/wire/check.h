@@ -6,7 +6,8 @@
  *     {"requests": [ ..., ... ]}
  *
  * Idea: a batch is read whole before any of it is decided, so a mistake in its last item charges nothing. Each
- * fault names the field by its path, `requests[3].cost`, what was found and what to send instead.
+ * fault names the field by its path, `requests[3].cost`, what was found and what to send instead. A batch is
+ * answered whole, so one item that waits would make all of them wait: `wait` is for a request that stands alone.
  *
  * Attributes are strings, integers or booleans; the last two count as their text. An empty string is as good as
  * absent. What only the contract can judge (a bad escape in `path`) is weir_contract_validate()'s.
@@ -24,8 +25,6 @@
 
 struct check_request {
     struct weir_request ask; /* cost 1 and a take unless the body says otherwise */
-    bool has_wait;
-    weir_ns wait; /* how long the caller can wait; not yet used by any limit */
 };
 
 /* Where requests are put: one per worker, used by one body at a time. Borrowed. */

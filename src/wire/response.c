@@ -127,23 +127,28 @@ void answer_body(struct text *out, const struct answer_manner *manner, unsigned 
 
 void answer_decision(struct text *out, enum weir_headers headers, const struct answer_manner *manner,
                      enum answer_door door, bool is_always_200, const struct weir_answer *answer,
-                     const struct answer_reservation *reservation, weir_ns now)
+                     const struct answer_beside *beside, weir_ns now)
 {
     unsigned status = is_always_200 ? 200 : answer_status(answer, door);
     bool is_pass = status == 200, has_body = door == ANSWER_CHECK || !is_pass;
     char storage[ANSWER_JSON_MAX];
     struct text body = text_of(storage, sizeof storage);
     if (has_body && is_pass) {
-        answer_json(&body, answer, reservation, now);
+        answer_json(&body, answer, beside, now);
         text_literal(&body, "\n");
     } else if (has_body) {
-        answer_problem_json(&body, answer, reservation, now, status);
+        answer_problem_json(&body, answer, beside, now, status);
     }
     out->is_cut |= body.is_cut;
 
     begin(out, manner, status,
           has_body ? is_pass ? ANSWER_TYPE_JSON : ANSWER_TYPE_PROBLEM : (struct slice){ NULL, 0 });
     answer_fields(out, headers, answer, now);
+    if (beside != NULL && beside->preferred > 0) {
+        text_literal(out, "Preference-Applied: wait=");
+        text_u64(out, beside->preferred);
+        text_literal(out, "\r\n");
+    }
     if (is_pass && door == ANSWER_AUTH_ACCEL)
         text_literal(out, "X-Accel-Redirect: @app\r\n");
     end(out, manner, status, body.len);

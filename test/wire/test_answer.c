@@ -143,20 +143,55 @@ static void what_has_no_bound_is_null(void **state)
 static void a_reservation_stands_beside_the_decision(void **state)
 {
     struct weir_reservation ticket = { .len = 3, .bytes = { 0xfb, 0xff, 0x01 } };
-    const struct answer_reservation reservation = { &ticket, 600 * S };
+    const struct answer_beside beside = { .ticket = &ticket, .expires_after = 600 * S };
     struct weir_answer answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
     (void)state;
     reset();
-    answer_json(&out, &answer, &reservation, NOW);
+    answer_json(&out, &answer, &beside, NOW);
     expect_out("{\"decision\":\"allow\",\"limit\":null,\"policy\":null,\"reason\":null,\"capacity\":null,"
                "\"remaining\":null,\"retry_after\":0,\"reset_after\":null,\"limits\":[],"
                "\"reservation\":\"-_8B\",\"expires_after\":600}",
                "letters that need no escape");
     ticket.len = 0;
     reset();
-    answer_json(&out, &answer, &reservation, NOW);
+    answer_json(&out, &answer, &beside, NOW);
     storage[out.len] = '\0';
     assert_non_null(strstr(storage, "\"limits\":[],\"reservation\":null,\"expires_after\":null}"));
+}
+
+static void a_wait_and_a_permit_stand_beside_the_decision(void **state)
+{
+    struct weir_permit permit = { .len = 3, .fence = UINT64_MAX, .bytes = { 0xfb, 0xff, 0x01 } };
+    const struct answer_beside beside = {
+        .permit = &permit, .expires_after = 30 * S, .has_waited = true, .waited = 200 * MS, .preferred = 5
+    };
+    const struct answer_beside waited = { .has_waited = true };
+    struct weir_answer answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
+    (void)state;
+    reset();
+    answer_json(&out, &answer, &beside, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"limits\":[],\"waited\":0.2,\"permit\":\"-_8B\","
+                                    "\"fence\":18446744073709551615,\"expires_after\":30}"));
+    permit.len = 0;
+    reset();
+    answer_json(&out, &answer, &beside, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"permit\":null,\"fence\":null,\"expires_after\":null}"));
+    reset();
+    answer_json(&out, &answer, &waited, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\"limits\":[],\"waited\":0}"));
+
+    reset();
+    answer_renewed_json(&out, 1);
+    expect_out("{\"expires_after\":0.000000001}\n", "exact");
+    reset();
+    answer_released_json(&out, true);
+    expect_out("{\"released\":true,\"expires_after\":0}\n", "it was held");
+    reset();
+    answer_released_json(&out, false);
+    expect_out("{\"released\":false,\"expires_after\":0}\n", "it was not");
 }
 
 static void settlements_say_what_they_did(void **state)
@@ -615,6 +650,21 @@ static void other_responses_are_enveloped(void **state)
 }
 
 /* jansson reads int64. */
+static void a_preference_that_was_heard_is_told(void **state)
+{
+    const struct answer_beside heard = { .has_waited = true, .preferred = 5 }, none = { .has_waited = true };
+    struct weir_answer answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
+    (void)state;
+    reset();
+    answer_decision(&out, trio, &keep, ANSWER_AUTH, false, &answer, &heard, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, "\r\nPreference-Applied: wait=5\r\n"));
+    reset();
+    answer_decision(&out, trio, &keep, ANSWER_AUTH, false, &answer, &none, NOW);
+    storage[out.len] = '\0';
+    assert_null(strstr(storage, "Preference-Applied"));
+}
+
 static uint64_t any_count(struct random *random)
 {
     return random_below(random, 8) == 0 ? WEIR_UNLIMITED : random_u64(random) >> (1 + random_below(random, 63));
@@ -626,7 +676,11 @@ static uint64_t any_count(struct random *random)
 static void any_decision_fits_the_promised_room(void **state)
 {
     static struct weir_reservation ticket;
-    const struct answer_reservation reservation = { &ticket, 86400 * S };
+    const struct answer_beside beside = { .ticket = &ticket,
+                                          .expires_after = 86400 * S,
+                                          .has_waited = true,
+                                          .waited = 86399 * S,
+                                          .preferred = 86400 };
     struct random random = { random_seed(20260108) };
     (void)state;
     for (int round = 0; round < 20000; round++) {
@@ -659,7 +713,7 @@ static void any_decision_fits_the_promised_room(void **state)
         ticket.len =
             random_below(&random, 4) == 0 ? (size_t)random_below(&random, WEIR_RESERVATION_MAX + 1) : 0;
         answer_decision(&out, headers, &keep, door, random_below(&random, 4) == 0, &answer,
-                        random_below(&random, 2) == 0 ? NULL : &reservation,
+                        random_below(&random, 2) == 0 ? NULL : &beside,
                         random_u64(&random) >> random_below(&random, 64));
         if (memcmp(storage + out.len - 4, "\r\n\r\n", 4) != 0)
             json_decref(body_of("HTTP/1.1 ", "random"));
@@ -691,6 +745,8 @@ int main(void)
         cmocka_unit_test(watched_limits_are_told_apart),
         cmocka_unit_test(what_has_no_bound_is_null),
         cmocka_unit_test(a_reservation_stands_beside_the_decision),
+        cmocka_unit_test(a_wait_and_a_permit_stand_beside_the_decision),
+        cmocka_unit_test(a_preference_that_was_heard_is_told),
         cmocka_unit_test(settlements_say_what_they_did),
         cmocka_unit_test(batches_are_results_with_a_status),
         cmocka_unit_test(problems_are_documents),

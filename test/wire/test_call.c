@@ -47,16 +47,16 @@ static void each_call_has_its_members(void **state)
     expect_attribute(0, "tenant", "acme");
     assert_int_equal(body.ask.cost, 500);
     assert_int_equal(body.expires_after, 500 * WEIR_MILLISECOND);
-    assert_int_equal(body.wait, WEIR_SECOND);
+    assert_int_equal(body.ask.wait, WEIR_SECOND);
     assert_false(body.ask.is_peek);
 
     assert_int_equal(parse(CALL_SETTLE, "{\"cost\":0,\"reservation\":\"-_8B\"}"), 0);
     assert_int_equal(body.ask.cost, 0);
-    assert_int_equal(body.reservation_len, 3);
-    assert_memory_equal(body.reservation, "\xfb\xff\x01", 3);
+    assert_int_equal(body.handle_len, 3);
+    assert_memory_equal(body.handle, "\xfb\xff\x01", 3);
 
     assert_int_equal(parse(CALL_CANCEL, "{\"reservation\":\"AA\"}"), 0);
-    assert_int_equal(body.reservation_len, 1);
+    assert_int_equal(body.handle_len, 1);
 
     assert_int_equal(parse(CALL_REFUND, "{\"attributes\":{},\"cost\":9223372036854775807}"), 0);
     assert_int_equal(body.ask.attribute_count, 0);
@@ -67,6 +67,23 @@ static void each_call_has_its_members(void **state)
     assert_string_equal(body.limit, "tenant-requests");
     expect_attribute(0, "tenant", "acme");
     expect_attribute(1, "n", "7");
+
+    assert_int_equal(parse(CALL_ACQUIRE,
+                           "{\"bind\":\"connection\",\"attributes\":{\"tenant\":\"acme\"},\"cost\":2,"
+                           "\"wait\":0.000000001}"),
+                     0);
+    expect_attribute(0, "tenant", "acme");
+    assert_int_equal(body.ask.cost, 2);
+    assert_int_equal(body.ask.wait, 1);
+    assert_true(body.is_bound);
+
+    assert_int_equal(parse(CALL_RENEW, "{\"permit\":\"-_8B\"}"), 0);
+    assert_int_equal(body.handle_len, 3);
+    assert_memory_equal(body.handle, "\xfb\xff\x01", 3);
+
+    assert_int_equal(parse(CALL_RELEASE, "{\"permit\":\"AA\",\"outcome\":\"dropped\"}"), 0);
+    assert_int_equal(body.handle_len, 1);
+    assert_int_equal(body.outcome, CALL_DROPPED);
 }
 
 static void what_is_not_said_has_its_default(void **state)
@@ -75,8 +92,15 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(parse(CALL_RESERVE, "{\"attributes\":{}}"), 0);
     assert_int_equal(body.ask.cost, 1);
     assert_int_equal(body.expires_after, 600 * WEIR_SECOND);
+    assert_int_equal(body.ask.wait, 0);
     assert_int_equal(parse(CALL_RESET, "{\"key\":{},\"limit\":\"all\"}"), 0);
     assert_int_equal(body.ask.attribute_count, 0);
+    assert_int_equal(parse(CALL_ACQUIRE, "{\"attributes\":{}}"), 0);
+    assert_int_equal(body.ask.cost, 1);
+    assert_int_equal(body.ask.wait, 0);
+    assert_false(body.is_bound);
+    assert_int_equal(parse(CALL_RELEASE, "{\"permit\":\"AA\"}"), 0);
+    assert_int_equal(body.outcome, CALL_OK);
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------------------- */
@@ -106,6 +130,30 @@ static void each_fault_names_its_field(void **state)
         { "reserve: a negative cost", CALL_RESERVE, "{\"attributes\":{},\"cost\":-1}", "cost", "-1" },
         { "reserve: a bad attribute", CALL_RESERVE, "{\"attributes\":{\"tenant\":1.5}}", "attributes.tenant",
           "1.5" },
+        { "acquire: attributes are needed", CALL_ACQUIRE, "{\"cost\":1}", "attributes", "is missing" },
+        { "acquire: it has no mode", CALL_ACQUIRE, "{\"attributes\":{},\"mode\":\"peek\"}", "mode",
+          "the fields are attributes, cost, wait and bind" },
+        { "acquire: no batch", CALL_ACQUIRE, "{\"requests\":[]}", "requests", "no field of an acquire" },
+        { "acquire: bound to what", CALL_ACQUIRE, "{\"attributes\":{},\"bind\":\"thread\"}", "bind", "thread" },
+        { "acquire: bound by a flag", CALL_ACQUIRE, "{\"attributes\":{},\"bind\":true}", "bind", "true" },
+        { "acquire: bound to nothing", CALL_ACQUIRE, "{\"attributes\":{},\"bind\":null}", "bind", "null" },
+        { "acquire: a wait back in time", CALL_ACQUIRE, "{\"attributes\":{},\"wait\":-0.1}", "wait", "-0.1" },
+        { "acquire: a wait that no number is", CALL_ACQUIRE, "{\"attributes\":{},\"wait\":1e400}", "wait",
+          "1e400" },
+        { "acquire: a wait in words", CALL_ACQUIRE, "{\"attributes\":{},\"wait\":\"1s\"}", "wait", "a string" },
+        { "reserve: a wait of ten decimals", CALL_RESERVE, "{\"attributes\":{},\"wait\":0.0000000001}", "wait",
+          "at most nine decimals" },
+        { "renew: without a permit", CALL_RENEW, "{}", "permit", "is missing" },
+        { "renew: no outcome yet", CALL_RENEW, "{\"permit\":\"AA\",\"outcome\":\"ok\"}", "outcome",
+          "the only field is permit" },
+        { "renew: no text", CALL_RENEW, "{\"permit\":7}", "permit", "is 7" },
+        { "renew: an empty permit", CALL_RENEW, "{\"permit\":\"\"}", "permit", "is no permit" },
+        { "renew: not base64url", CALL_RENEW, "{\"permit\":\"A+\"}", "permit", "is no permit: A+" },
+        { "release: an outcome we do not know", CALL_RELEASE, "{\"permit\":\"AA\",\"outcome\":\"good\"}",
+          "outcome", "good" },
+        { "release: an outcome that is no text", CALL_RELEASE, "{\"permit\":\"AA\",\"outcome\":0}", "outcome",
+          "is 0" },
+        { "release: two", CALL_RELEASE, "{\"permit\":\"AA\",\"permit\":\"AA\"}", "permit", "twice" },
         { "settle: without its cost", CALL_SETTLE, "{\"reservation\":\"AA\"}", "cost", "is missing" },
         { "settle: without a reservation", CALL_SETTLE, "{\"cost\":1}", "reservation", "is missing" },
         { "settle: attributes are known already", CALL_SETTLE,

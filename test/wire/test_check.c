@@ -69,8 +69,7 @@ static void a_single_request_is_read(void **state)
     assert_true(has_attribute(ask, 1, "tenant", "acme", 4));
     assert_int_equal(ask->cost, 7);
     assert_true(ask->is_peek);
-    assert_true(body.requests[0].has_wait);
-    assert_int_equal(body.requests[0].wait, 1500000000);
+    assert_int_equal(ask->wait, 1500000000);
 }
 
 static void what_is_not_said_has_its_default(void **state)
@@ -80,7 +79,7 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(body.requests[0].ask.cost, 1);
     assert_int_equal(body.requests[0].ask.attribute_count, 0);
     assert_false(body.requests[0].ask.is_peek);
-    assert_false(body.requests[0].has_wait);
+    assert_int_equal(body.requests[0].ask.wait, 0);
 }
 
 static void values_become_text(void **state)
@@ -145,7 +144,7 @@ static void waits_are_exact(void **state)
         char text[128];
         sprintf(text, "{\"attributes\":{},\"wait\":%s}", rows[i].json);
         expect_row(parse_text(text) == 0, rows[i].why);
-        expect_row(body.requests[0].has_wait && body.requests[0].wait == rows[i].ns, rows[i].why);
+        expect_row(body.requests[0].ask.wait == rows[i].ns, rows[i].why);
     }
 }
 
@@ -242,6 +241,11 @@ static void each_bad_body_names_its_field(void **state)
         { "modes are exact", "{\"attributes\":{},\"mode\":\"Peek\"}", "mode", "send \"take\" or \"peek\"" },
         { "a mode that is a boolean", "{\"attributes\":{},\"mode\":true}", "mode", "mode is true" },
         { "a wait back in time", "{\"attributes\":{},\"wait\":-1}", "wait", "wait is -1" },
+        { "a wait beyond any number", "{\"attributes\":{},\"wait\":1e400}", "wait", "wait is 1e400" },
+        { "a wait of one item of a batch",
+          "{\"requests\":[{\"attributes\":{}},{\"attributes\":{},\"wait\":0}]}", "requests[1].wait",
+          "a batch is answered whole" },
+        { "a wait of a batch", "{\"requests\":[{\"attributes\":{}}],\"wait\":1}", "wait", "stands beside" },
         { "a wait in quotes", "{\"attributes\":{},\"wait\":\"1\"}", "wait", "is a string" },
         { "a wait with an exponent", "{\"attributes\":{},\"wait\":1e3}", "wait", "at most nine decimals" },
         { "a wait of ten decimals", "{\"attributes\":{},\"wait\":0.0000000001}", "wait",
@@ -382,7 +386,7 @@ static void mutated_bodies_are_answered(void **state)
 {
     static const char good[] =
         "{\"requests\":[{\"attributes\":{\"path\":\"/v1/\\u00e4\",\"n\":-12,\"b\":true},\"cost\":5,\"mode\":"
-        "\"peek\"},{\"attributes\":{},\"wait\":0.25}]}";
+        "\"peek\"},{\"attributes\":{},\"cost\":25}]}";
     struct random random = { random_seed(20260107) };
     size_t accepted = 0;
     (void)state;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * permits.c - POST /v1/acquire, renew and release, and the permits that end with their connection.
+ *
+ * Idea: a permit returns when it is released, at its expiry, or, if its holder asked for that, when the connection it
+ * was given on ends, whichever comes first. HTTP connections are pooled and a holder's may be anybody's next, so this is
+ * opt-in: `"bind": "connection"` is for who keeps one connection for as long as the work runs.
+ *
+ * What is bound is a bounded list of the connection. One leaves it when it is released or found lost there, and when
+ * room is needed and it was not renewed there in time.
+ */
+#include <stdlib.h>
+
+#include "net/calls.h"
+#include "net/worker.h"
+
+/* ---- Bound to a connection --------------------------------------------------------------------------------------- */
+
+struct bound {
+    struct bound *next;
+    weir_ns expires_at; /* as far as this connection knows */
+    size_t len;
+    unsigned char bytes[];
+};
+
+bool permits_bind(struct conn *conn, const struct weir_permit *permit)
+{
+    struct bound *bound = malloc(sizeof *bound + permit->len);
+    if (bound == NULL)
+        return false;
+    bound->expires_at = permit->expires_at;
+    bound->len = permit->len;
+    memcpy(bound->bytes, permit->bytes, permit->len);
+    bound->next = conn->bound;
+    conn->bound = bound;
+    return true;
+}
+
+static void unbind(struct conn *conn, struct bound **link)
+{
+    struct bound *bound = *link;
+    *link = bound->next;
+    conn->bound_count--;
+    free(bound);
+}
+
+/* Where the connection keeps a permit; NULL: it does not. */
+static struct bound **find_bound(struct conn *conn, const void *bytes, size_t len)
+{
+    for (struct bound **link = &conn->bound; *link != NULL; link = &(*link)->next)
+        if ((*link)->len == len && memcmp((*link)->bytes, bytes, len) == 0)
+            return link;
+    return NULL;
+}
+
+/* Room for one more, after those that have expired were forgotten. */
+static bool reserve_bound(struct conn *conn, weir_ns now)
+{
+    for (struct bound **link = &conn->bound; conn->bound_count >= BOUND_MAX && *link != NULL;) {
+        if ((*link)->expires_at <= now)
+            unbind(conn, link);
+        else
+            link = &(*link)->next;
+    }
+    if (conn->bound_count >= BOUND_MAX)
+        return false;
+    conn->bound_count++;
+    return true;
+}
+
+void permits_return(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    weir_ns now = conn->bound == NULL ? 0 : ticker_now(worker);
+    while (conn->bound != NULL) {
+        const struct bound *bound = conn->bound;
+        bool was_held;
+        if (weir_release(limiter, bound->bytes, bound->len, now, &was_held) == 0 && was_held)
+            counter_add(&worker->counters.permits[PERMIT_RETURNED], 1);
+        unbind(conn, &conn->bound);
+    }
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------------- */
+
+void handle_acquire(struct request *request)
+{
+    struct turn *turn = request->turn;
+    struct call_body body;
+    if (!calls_read(request, CALL_ACQUIRE, &body))
+        return;
+    if (body.is_bound && !reserve_bound(turn->conn, turn->now)) {
+        turn_error(turn, 400, "bind: this connection has 128 permits already: release some, or open another",
+                   SLICE("bind"), SLICE(""));
+        return;
+    }
+    turn->is_bound = body.is_bound;
+    if (!turn_reserve(turn, 1, false)) {
+        turn_busy(turn);
+        return;
+    }
+    turn->is_always_200 = wants_200(request);
+    int code = turn_ask(turn, ASK_ACQUIRE, &body.ask, 0);
+    if (code != 0)
+        calls_answer_code(turn, CALL_ACQUIRE, &body, code);
+}
+
+void handle_renew(struct request *request)
+{
+    struct turn *turn = request->turn;
+    struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    struct call_body body;
+    weir_ns expires_at;
+    if (!calls_read(request, CALL_RENEW, &body))
+        return;
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    int code = weir_renew(limiter, body.handle, body.handle_len, turn->now, &expires_at);
+    if (code != 0) {
+        calls_answer_code(turn, CALL_RENEW, &body, code);
+        return;
+    }
+    struct bound **bound = find_bound(conn, body.handle, body.handle_len);
+    bool is_lost = expires_at == WEIR_NO_TIME;
+    counter_add(&worker->counters.permits[is_lost ? PERMIT_LOST : PERMIT_RENEWED], 1);
+    if (is_lost) {
+        if (bound != NULL)
+            unbind(conn, bound);
+        turn_error(
+            turn, 404,
+            "the permit has expired or was released, and another may have its place: stop what it covered",
+            SLICE("permit"), SLICE(""));
+        return;
+    }
+    if (bound != NULL)
+        (*bound)->expires_at = expires_at;
+    char space[128];
+    struct text text = text_of(space, sizeof space);
+    answer_renewed_json(&text, expires_at > turn->now ? expires_at - turn->now : 0);
+    turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
+}
+
+void handle_release(struct request *request)
+{
+    struct turn *turn = request->turn;
+    struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    struct call_body body;
+    bool was_held;
+    if (!calls_read(request, CALL_RELEASE, &body))
+        return;
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    int code = weir_release(limiter, body.handle, body.handle_len, turn->now, &was_held);
+    if (code != 0) {
+        calls_answer_code(turn, CALL_RELEASE, &body, code);
+        return;
+    }
+    struct bound **bound = find_bound(conn, body.handle, body.handle_len);
+    if (bound != NULL)
+        unbind(conn, bound);
+    counter_add(&worker->counters.permits[was_held ? PERMIT_RELEASED : PERMIT_LOST], 1);
+    counter_add(&worker->counters.releases[body.outcome], 1);
+    char space[128];
+    struct text text = text_of(space, sizeof space);
+    answer_released_json(&text, was_held);
+    turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
+}

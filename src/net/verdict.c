@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * verdict.c - questions of a turn, and the replies that their verdicts become.
+ *
+ * Idea: a verdict is lent while we are told of it, so it becomes bytes there and then: in the worker's output when its
+ * turn is at the front of the line, else aside. A batch is one reply of many verdicts, which are put together in order.
+ *
+ * Elsewhere: when a reply leaves (line.c).
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "net/log.h"
+#include "net/worker.h"
+
+static const enum answer_door answer_doors[DOOR_COUNT] = {
+    [DOOR_CHECK] = ANSWER_CHECK, [DOOR_RESERVE] = ANSWER_CHECK,         [DOOR_ACQUIRE] = ANSWER_CHECK,
+    [DOOR_AUTH] = ANSWER_AUTH,   [DOOR_AUTH_NGINX] = ANSWER_AUTH_NGINX, [DOOR_AUTH_ACCEL] = ANSWER_AUTH_ACCEL,
+};
+
+static void count_answer(struct worker *worker, const struct weir_answer *answer, bool acquires)
+{
+    counters_decision(&worker->counters, edition_of(worker, answer)->rows, answer, acquires);
+}
+
+static void log_undecidable(const struct turn *turn, int result)
+{
+    log_event(LOG_ERROR, "undecidable", "door=%s code=%s", door_name(turn->door),
+              result == ASK_CANCELLED ? "cancelled" : weir_error_name(result));
+}
+
+/* ---- One decision ------------------------------------------------------------------------------------------------ */
+
+static unsigned write_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
+                              struct text *out)
+{
+    const struct weir_answer *answer = &verdict->answer;
+    struct answer_manner manner = turn_manner(turn);
+    enum answer_door door = answer_doors[turn->door];
+    struct answer_beside beside = { .has_waited =
+                                        verdict->has_waited && outcome_passes(answer->decision.outcome),
+                                    .waited = verdict->waited,
+                                    .preferred = verdict->has_waited ? turn->preferred : 0 };
+    if (ask->kind == ASK_RESERVE) {
+        beside.ticket = &verdict->ticket;
+        beside.expires_after = ask->hold;
+    } else if (ask->kind == ASK_ACQUIRE) {
+        beside.permit = &verdict->permit;
+        beside.expires_after =
+            verdict->permit.expires_at > verdict->now ? verdict->permit.expires_at - verdict->now : 0;
+    }
+    answer_decision(out, turn->conn->worker->edition->headers, &manner, door, turn->is_always_200, answer,
+                    &beside, verdict->now);
+    return turn->is_always_200 ? 200 : answer_status(answer, door);
+}
+
+void turn_undecided(struct turn *turn, int result)
+{
+    if (result == ASK_DRAINED) {
+        turn_error(turn, 503, "the server ends before the request's turn has come; ask another, or again",
+                   SLICE(""), SLICE("Retry-After: 1\r\n"));
+        return;
+    }
+    log_undecidable(turn, result);
+    turn_error(turn, 500, result == ASK_CANCELLED ? "the decision was cancelled" : weir_error_text(result),
+               SLICE(""), SLICE(""));
+}
+
+/* Nobody gets what was given. */
+static void give_back(struct worker *worker, const struct ask *ask, const struct verdict *verdict)
+{
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    struct weir_settlement settled;
+    weir_ns now = ticker_now(worker);
+    if (ask->kind == ASK_ACQUIRE && verdict->permit.len > 0) {
+        bool was_held;
+        if (weir_release(limiter, verdict->permit.bytes, verdict->permit.len, now, &was_held) == 0 && was_held)
+            counter_add(&worker->counters.permits[PERMIT_RETURNED], 1);
+    } else if (ask->kind == ASK_RESERVE && verdict->ticket.len > 0) {
+        int code = weir_cancel(limiter, verdict->ticket.bytes, verdict->ticket.len, now, &settled);
+        if (code != 0) /* no room to remember it: the estimate stays charged */
+            log_event(LOG_WARN, "not_cancelled", "code=%s", weir_error_name(code));
+    }
+}
+
+static void answer_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
+{
+    struct conn *conn = turn->conn;
+    bool is_given = ask->kind == ASK_ACQUIRE && verdict->permit.len > 0;
+    if (is_given)
+        counter_add(&conn->worker->counters.permits[PERMIT_ACQUIRED], 1);
+    if (is_given && turn->is_bound) {
+        if (!permits_bind(conn, &verdict->permit)) {
+            give_back(conn->worker, ask, verdict);
+            turn_error(turn, 503, "out of memory", SLICE(""), SLICE("Retry-After: 1\r\n"));
+            return;
+        }
+        turn->is_bound = false; /* its place in the list is the permit's now */
+    }
+    struct text *out = turn_begin(turn);
+    turn_end(turn, write_verdict(turn, ask, verdict, out), out);
+}
+
+/*
+ * The reply of a turn at the front is sent at once, unless the connection is being served just now and sends it with
+ * others.
+ */
+static void answer_turn(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
+{
+    struct conn *conn = turn->conn;
+    bool is_alone = !conn->is_active && turn == conn->first;
+    if (is_alone)
+        conn_enter(conn);
+    if (verdict == NULL)
+        turn_undecided(turn, ask->result);
+    else
+        answer_verdict(turn, ask, verdict);
+    if (is_alone) {
+        conn->since = conn->worker->second;
+        conn_leave(conn);
+    }
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* One item of a batch that is done before those in front of it; its ask holds it. */
+struct item {
+    size_t len;
+    char bytes[];
+};
+
+/* Room for one more item, by doubling: a batch is at most CHECK_REQUESTS_MAX * ANSWER_JSON_MAX. */
+static bool grow_batch(struct turn *turn)
+{
+    if (turn->reply_cap - turn->reply_len >= ANSWER_JSON_MAX)
+        return true;
+    size_t more = turn->reply_cap == 0 ? 2 * ANSWER_JSON_MAX : turn->reply_cap;
+    if (!turn_hold(turn, more))
+        return false;
+    char *grown = realloc(turn->reply, turn->reply_cap + more);
+    if (grown == NULL) {
+        conn_break(turn->conn);
+        return false;
+    }
+    turn->reply = grown;
+    turn->reply_cap += more;
+    return true;
+}
+
+/* An item that is not next is kept. */
+static void keep_item(struct turn *turn, struct ask *ask, const struct weir_answer *answer, weir_ns now)
+{
+    struct text *aside = &turn->conn->worker->aside;
+    aside->len = 0;
+    aside->is_cut = false;
+    answer_batch_item(aside, answer, now, false);
+    assert(!aside->is_cut);
+    struct item *item = turn_hold(turn, aside->len) ? malloc(sizeof *item + aside->len) : NULL;
+    if (item == NULL) {
+        conn_break(turn->conn);
+        return;
+    }
+    item->len = aside->len;
+    memcpy(item->bytes, aside->at, aside->len);
+    ask->held = item;
+}
+
+/* The next item goes to the end of the reply: the kept one, or else the answer. */
+static bool append_item(struct turn *turn, const struct weir_answer *answer, weir_ns now)
+{
+    struct worker *worker = turn->conn->worker;
+    struct ask *ask = turn->first_ask;
+    const struct item *item = ask->held;
+    bool is_first = turn->reply_len == 0;
+    if (!grow_batch(turn))
+        return false;
+    struct text text = { .at = turn->reply, .len = turn->reply_len, .cap = turn->reply_cap };
+    if (is_first)
+        answer_batch_open(&text);
+    if (item == NULL)
+        answer_batch_item(&text, answer, now, is_first);
+    else
+        text_bytes(&text, item->bytes, item->len);
+    if (turn->asks_left == 1)
+        answer_batch_close(&text);
+    assert(!text.is_cut);
+    turn->reply_len = text.len;
+
+    turn->first_ask = ask->next;
+    if (turn->first_ask == NULL)
+        turn->last_ask = NULL;
+    free(ask->held);
+    worker_ask_free(worker, ask);
+    turn->asks_left--;
+    worker->asks_out--;
+    return true;
+}
+
+/* One item is decided: it and what was kept for it move to the reply, so a batch of a thousand holds few asks at once. */
+static void collect_item(struct turn *turn, struct ask *ask, const struct verdict *verdict)
+{
+    struct worker *worker = turn->conn->worker;
+    const struct weir_answer *answer = verdict == NULL ? &worker->verdict.answer : &verdict->answer;
+    if (verdict == NULL) {
+        log_undecidable(turn, ask->result);
+        weir_answer_refused(ask->now, &worker->verdict.answer);
+    }
+    weir_ns now = verdict == NULL ? ask->now : verdict->now;
+    ask->held = NULL; /* its decider has let go of it */
+    if (ask != turn->first_ask) {
+        keep_item(turn, ask, answer, now);
+        return;
+    }
+    do
+        if (!append_item(turn, answer, now))
+            return;
+    while (turn->first_ask != NULL && turn->first_ask->state == ASK_DONE);
+    turn->is_done = turn->asks_left == 0;
+}
+
+/* ---- Being told -------------------------------------------------------------------------------------------------- */
+
+/* How long the decision took; what waited for its turn is told by weir_wait_seconds. */
+static void count_time(const struct ask *ask, const struct verdict *verdict, struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    if (conn->is_active)
+        worker->decided++;
+    else if (verdict != NULL && !verdict->has_waited)
+        counters_time(&worker->counters, 1, weir_now() - ask->started_at);
+}
+
+static void on_decided(struct ask *ask, const struct verdict *verdict)
+{
+    struct turn *turn = ask->owner;
+    struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    conn->asks_pending--;
+    if (verdict != NULL && !ask->is_peek)
+        count_answer(worker, &verdict->answer, ask->kind == ASK_ACQUIRE);
+    count_time(ask, verdict, conn);
+    worker_let_go(worker, ask); /* when we return; until then no reload can notice */
+    if (conn->is_gone) {
+        ask->held = NULL;
+        turn->is_done = true;
+        if (verdict != NULL)
+            give_back(worker, ask, verdict);
+    } else if (turn->is_batch) {
+        collect_item(turn, ask, verdict);
+    } else if (verdict != NULL || !turn->is_asking) {
+        answer_turn(turn, ask, verdict); /* which may be the end of both */
+    }
+    worker_mark(worker, conn);
+}
+
+/* ---- Asking ------------------------------------------------------------------------------------------------------ */
+
+void turn_busy(struct turn *turn)
+{
+    turn_error(turn, 503, "too many decisions are under way; try again", SLICE(""),
+               SLICE("Retry-After: 1\r\n"));
+}
+
+bool turn_reserve(struct turn *turn, size_t count, bool is_batch)
+{
+    struct worker *worker = turn->conn->worker;
+    if (count > WORKER_ASKS_MAX - worker->asks_out)
+        return false;
+    worker->asks_out += count;
+    turn->asks_left = (uint32_t)count;
+    turn->is_batch = is_batch;
+    return true;
+}
+
+static struct ask *new_ask(struct turn *turn)
+{
+    struct ask *ask = worker_ask_new(turn->conn->worker);
+    if (ask == NULL) {
+        conn_break(turn->conn);
+        return NULL;
+    }
+    ask->now = turn->now;
+    ask->owner = turn;
+    ask->done = on_decided;
+    if (turn->last_ask == NULL)
+        turn->first_ask = ask;
+    else
+        turn->last_ask->next = ask;
+    turn->last_ask = ask;
+    return ask;
+}
+
+/* The turn is to be answered by other means. */
+static void forget_ask(struct turn *turn)
+{
+    struct worker *worker = turn->conn->worker;
+    worker_ask_free(worker, turn->first_ask);
+    turn->first_ask = NULL;
+    turn->last_ask = NULL;
+    worker->asks_out -= turn->asks_left;
+    turn->asks_left = 0;
+}
+
+int turn_ask(struct turn *turn, enum ask_kind kind, const struct weir_request *request, weir_ns hold)
+{
+    struct conn *conn = turn->conn;
+    struct ask *ask = new_ask(turn);
+    if (ask == NULL)
+        return 0; /* the connection is gone */
+    bool is_batch = turn->is_batch;
+    ask->kind = (uint8_t)kind;
+    ask->request = request;
+    ask->is_peek = request->is_peek;
+    ask->hold = hold;
+    ask->started_at = conn->worker->now;
+    conn->asks_pending++;
+    turn->is_asking = true;
+    worker_hold(conn->worker, ask);
+    ask_start(conn->worker->decider, ask);
+    if (is_batch) /* whose turn has taken the ask, if it is done */
+        return 0;
+    turn->is_asking = false;
+    ask->request = NULL;
+    int code = ask->state == ASK_DONE ? ask->result : 0;
+    if (code != 0)
+        forget_ask(turn);
+    return code;
+}
+
+void turn_refuse(struct turn *turn)
+{
+    struct worker *worker = turn->conn->worker;
+    struct verdict *verdict = &worker->verdict;
+    const struct ask ask = { .kind = ASK_CHECK };
+    weir_answer_refused(turn->now, &verdict->answer);
+    verdict->now = turn->now;
+    verdict->has_waited = false;
+    count_answer(worker, &verdict->answer, false);
+    answer_turn(turn, &ask, verdict);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* waiting.c - park, collect, leave; see waiting.h. */
+#include "net/waiting.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "net/worker.h"
+
+/* One request that waits. */
+struct parked {
+    struct weir_waiter waiter; /* first: its done() gets this */
+    struct worker *worker;
+    struct ask *ask;
+    struct parked *next; /* in worker->ended */
+    struct weir_waiter_part parts[];
+};
+
+struct waiting {
+    struct decider decider;
+    struct worker *worker;
+};
+
+/*
+ * Times that a request looks again how many limits it meets, because a reload came between counting and waiting. Reloads
+ * are milliseconds apart.
+ */
+#define LOOKS_MAX 3
+
+static size_t size_of(const struct parked *parked)
+{
+    return sizeof *parked + parked->waiter.part_room * sizeof *parked->parts;
+}
+
+/* ---- The memory of those who wait -------------------------------------------------------------------------------- */
+
+static void on_ended(struct weir_waiter *waiter)
+{
+    struct parked *parked = (struct parked *)waiter;
+    struct worker *worker = parked->worker;
+    parked->next = NULL;
+    uv_mutex_lock(&worker->inbox_lock);
+    if (worker->ended == NULL)
+        worker->ended = parked;
+    else
+        worker->last_ended->next = parked;
+    worker->last_ended = parked;
+    uv_mutex_unlock(&worker->inbox_lock);
+    worker_wake(worker);
+}
+
+/* NULL: too many wait, or memory is out. */
+static struct parked *parked_new(struct worker *worker, struct ask *ask, size_t part_count)
+{
+    size_t size = sizeof(struct parked) + part_count * sizeof(struct weir_waiter_part);
+    if (size > WORKER_PARKED_MAX - worker->parked_bytes)
+        return NULL;
+    struct parked *parked = calloc(1, size);
+    if (parked == NULL)
+        return NULL;
+    parked->waiter.parts = parked->parts;
+    parked->waiter.part_room = part_count;
+    parked->waiter.acquires = ask->kind == ASK_ACQUIRE;
+    parked->waiter.done = on_ended;
+    parked->worker = worker;
+    parked->ask = ask;
+    worker->parked_bytes += size;
+    ask->held = parked;
+    return parked;
+}
+
+static void parked_free(struct parked *parked)
+{
+    parked->worker->parked_bytes -= size_of(parked);
+    free(parked);
+}
+
+/* It waits: it holds nothing of the contract now. */
+static void park(struct parked *parked)
+{
+    struct worker *worker = parked->worker;
+    (void)__atomic_add_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST);
+    worker_let_go(worker, parked->ask);
+}
+
+static void unpark(struct parked *parked)
+{
+    struct worker *worker = parked->worker;
+    worker_hold(worker, parked->ask);
+    parked_free(parked);
+    if (__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST) == 0 && worker->is_draining)
+        ticker_wake(&worker->server->ticker); /* whose worker waits for this */
+}
+
+/* ---- Starting ------------------------------------------------------------------------------------------------------ */
+
+/* What an ended waiter was given beside its answer. */
+static void take_handle(const struct worker *worker, const struct parked *parked, struct verdict *verdict)
+{
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    const struct ask *ask = parked->ask;
+    bool has_passed = outcome_passes(verdict->answer.decision.outcome);
+    if (ask->kind == ASK_ACQUIRE && has_passed)
+        weir_waiter_permit(limiter, &parked->waiter, &verdict->permit);
+    else if (ask->kind == ASK_ACQUIRE)
+        verdict->permit.len = 0;
+    else if (ask->kind == ASK_RESERVE && has_passed)
+        weir_waiter_reservation(limiter, &parked->waiter, ask->hold, &verdict->ticket);
+    else
+        verdict->ticket.len = 0;
+}
+
+static enum wait_end end_of(const struct weir_answer *answer)
+{
+    if (outcome_passes(answer->decision.outcome))
+        return WAIT_SERVED;
+    return answer->decision.outcome == WEIR_DENY && weir_answer_may_wait(answer) ? WAIT_TIMEOUT : WAIT_REFUSED;
+}
+
+/* Whether the request would wait for what refuses it. */
+static bool would_wait(const struct ask *ask, const struct verdict *verdict)
+{
+    return ask->request->wait > 0 && !ask->is_peek && verdict->answer.decision.outcome == WEIR_DENY
+           && weir_answer_may_wait(&verdict->answer);
+}
+
+/*
+ * Wait for what the verdict refuses. True: it waits, its answer comes later. False: *result and the verdict are the
+ * answer; WEIR_ERR_WAITER: decide again, other limits are in force.
+ */
+static bool wait_for(struct worker *worker, struct ask *ask, struct verdict *verdict, int *result)
+{
+    struct parked *parked = parked_new(worker, ask, verdict->answer.count);
+    *result = 0;
+    if (parked == NULL) {
+        counters_wait(&worker->counters, WAIT_REFUSED, 0);
+        return false;
+    }
+    *result =
+        weir_contract_wait(worker->server->contract, ask->request, ask->now, &parked->waiter, &verdict->answer);
+    if (*result == 0 && verdict->answer.decision.outcome == WEIR_WAIT) {
+        park(parked);
+        return true;
+    }
+    if (*result == 0) {
+        bool has_passed = outcome_passes(verdict->answer.decision.outcome);
+        take_handle(worker, parked, verdict);
+        counters_wait(&worker->counters, has_passed ? WAIT_SERVED : WAIT_REFUSED, 0);
+    }
+    parked_free(parked);
+    return false;
+}
+
+static void waiting_start(struct decider *decider, struct ask *ask)
+{
+    const struct waiting *waiting = (struct waiting *)decider;
+    struct worker *worker = waiting->worker;
+    struct verdict *verdict = &worker->verdict;
+    int result = WEIR_ERR_WAITER;
+    for (unsigned i = 0; i < LOOKS_MAX && result == WEIR_ERR_WAITER; i++) {
+        result = ask_decide(worker->server->contract, ask, verdict);
+        if (result == 0 && would_wait(ask, verdict) && wait_for(worker, ask, verdict, &result))
+            return;
+    }
+    ask_finish(decider, ask, result, result == 0 ? verdict : NULL);
+}
+
+/* ---- Ending -------------------------------------------------------------------------------------------------------- */
+
+/* Its turn or its deadline has come. */
+static void answer_parked(struct worker *worker, struct parked *parked)
+{
+    struct ask *ask = parked->ask;
+    struct verdict *verdict = &worker->verdict;
+    weir_contract_waited(worker->server->contract, &parked->waiter, &verdict->answer);
+    verdict->has_waited = true;
+    verdict->waited = parked->waiter.waited;
+    verdict->now = ask->now + verdict->waited;
+    take_handle(worker, parked, verdict);
+    counters_wait(&worker->counters, end_of(&verdict->answer), verdict->waited);
+    unpark(parked);
+    ask_finish(worker->decider, ask, 0, verdict);
+}
+
+void waiting_collect(struct worker *worker)
+{
+    uv_mutex_lock(&worker->inbox_lock);
+    struct parked *parked = worker->ended;
+    worker->ended = NULL;
+    uv_mutex_unlock(&worker->inbox_lock);
+    while (parked != NULL) {
+        struct parked *next = parked->next;
+        answer_parked(worker, parked);
+        parked = next;
+    }
+}
+
+/* Where it has ended already, its answer is in the inbox and comes as usual. */
+static void waiting_cancel(struct decider *decider, struct ask *ask, int why)
+{
+    const struct waiting *waiting = (struct waiting *)decider;
+    struct worker *worker = waiting->worker;
+    struct parked *parked = ask->held;
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    if (!weir_wait_cancel(limiter, &parked->waiter, ticker_now(worker)))
+        return;
+    counters_wait(&worker->counters, why == ASK_DRAINED ? WAIT_DRAINED : WAIT_LEFT, 0);
+    unpark(parked);
+    ask_finish(decider, ask, why, NULL);
+}
+
+static void waiting_close(struct decider *decider)
+{
+    free(decider);
+}
+
+struct decider *waiting_new(struct worker *worker)
+{
+    struct waiting *waiting = malloc(sizeof *waiting);
+    if (waiting == NULL)
+        return NULL;
+    *waiting = (struct waiting){ { .start = waiting_start, .cancel = waiting_cancel, .close = waiting_close },
+                                 worker };
+    return &waiting->decider;
+}
