@@ -303,6 +303,39 @@ static void changed_numbers_reach_held_permits(void **state)
     weir_contract_free(contract);
 }
 
+/* Each alone makes the difference; what was reserved and opened at the start stays as it is. */
+static void what_is_not_read_again_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *head, *said; /* the one warning; NULL: none */
+    } rows[] = {
+        { "the same", "server: { auth-wait: true }\nmemory: { permits: 100 }\n", NULL },
+        { "fewer permits", "server: { auth-wait: true }\nmemory: { permits: 99 }\n",
+          "memory differs from when the program started: a reload does not read it again" },
+        { "no waiting at the auth doors", "server: { auth-wait: false }\nmemory: { permits: 100 }\n",
+          "server differs from when the program started: a reload does not read it again" },
+    };
+    struct weir_contract *contract = load(
+        "weir: 1\nserver: { auth-wait: true }\nmemory: { permits: 100 }\nlimits:\n" CONCURRENT("c", "4", ""));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[300];
+        struct weir_diagnostics *found;
+        struct weir_stats stats;
+        snprintf(text, sizeof text, "weir: 1\n%slimits:\n" CONCURRENT("c", "4", ""), rows[i].head);
+        assert_int_equal(weir_contract_reload(contract, text, strlen(text), "t.yaml", 0, NULL, &found), 0);
+        weir_contract_quiesce(contract, 0);
+        assert_int_equal(weir_diagnostics_count(found), rows[i].said != NULL);
+        if (rows[i].said != NULL)
+            assert_string_equal(weir_diagnostics_at(found, 0)->message, rows[i].said);
+        weir_diagnostics_free(found);
+        weir_stats(weir_contract_limiter(contract), 0, &stats);
+        assert_int_equal(stats.permits, 100);
+        assert_true(weir_contract_server(contract)->auth_wait);
+    }
+    weir_contract_free(contract);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_restart_may_give_none_for_one_hold),
         cmocka_unit_test(B54_reloads_free_no_permit),
         cmocka_unit_test(changed_numbers_reach_held_permits),
+        cmocka_unit_test(what_is_not_read_again_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
