@@ -112,8 +112,9 @@ static int admit(const struct weir_set *set, const struct weir_ask *asks, size_t
     if (code != 0)
         return code;
     all.stamp = set_to_stamp(set->weir, now);
-    composite_begin_retries(&all, asks, count, is_peek);
     all.stance = is_peek ? STORE_LOOK : STORE_TAKE;
+    composite_name_retries(&all, asks, count);
+    composite_begin_retries(&all);
     code = composite_decide(&all);
     composite_end_retries(&all, code == 0 && composite_passes(&all));
     if (code == 0)
@@ -173,7 +174,8 @@ void weir_stats(struct weir *weir, weir_ns now, struct weir_stats *out)
 {
     const struct weir_set *set = set_current(weir);
     store_stats(weir->store, set_to_stamp(weir, now), out);
-    out->bytes += sizeof *weir
+    out->waiting = atomic_load_explicit(&weir->room.waiting, memory_order_relaxed);
+    out->bytes += sizeof *weir + room_bytes(&weir->room)
                   + set->limit_count * (sizeof **set->limits + sizeof(struct family) + sizeof(struct shape))
                   + set->limit_room * (sizeof *set->limits + 2 * sizeof *set->by_name)
                   + set->override_room * sizeof *set->overrides;

@@ -255,7 +255,11 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
     }
     weir->next_generation++;
     weir->old = old;
+    room_lock(weir);
+    room_change_begin(weir, old, set, since);
     atomic_store_explicit(&weir->current, set, memory_order_release);
+    room_change_end(weir, since);
+    room_unlock(weir, false);
     return 0;
 }
 
@@ -347,6 +351,7 @@ void weir_free(struct weir *weir)
     size_t numbers = WEIR_LIMITS_MAX + 1;
     weir_quiesce(weir, weir->origin);
     free_retired(weir);
+    room_deinit(weir);
     store_free(weir->store);
     set_free(weir->current, true);
     set_give_memory(weir, weir->retired.families, weir->retired.room * sizeof *weir->retired.families);

@@ -95,6 +95,7 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
             part->limit = asks[i].limit;
             part->hash = hash;
             part->cost = asks[i].cost;
+            part->has_retry = false;
             part->retry = RETRY_NONE;
             part->stance = STORE_TAKE;
             part->answer.policy = WEIR_POLICY_NONE;
@@ -139,8 +140,11 @@ static void order(const struct composite *all, uint8_t *sorted)
 static void give_back(const struct composite *all, const struct part *part, weir_ns began_at)
 {
     weir_ns undone_at = all->stamp + (clock_monotonic() - began_at);
-    if (part->shape != NULL && part->answer.outcome == WEIR_ALLOW && part->cost > 0)
-        store_undo(all->set->weir->store, part->shape, part->hash, &part->answer, undone_at, part->cost);
+    if (part->shape == NULL || part->answer.outcome != WEIR_ALLOW || part->cost == 0)
+        return;
+    store_undo(all->set->weir->store, part->shape, part->hash, &part->answer, undone_at, part->cost);
+    if ((all->stance & STANCE_IN_ROOM) == 0)
+        room_touch(all->set->weir, part->hash, undone_at);
 }
 
 /*
@@ -237,25 +241,32 @@ void composite_answer(const struct composite *all, size_t count, struct weir_dec
 
 /* ---- Requests that are asked again ---------------------------------------------------------------------- */
 
-/*
- * Ids are held in the order of charging, so that of two requests that want each other's the one ahead gets both. Of asks that
- * were added up, the first with an id speaks.
- */
-void composite_begin_retries(struct composite *all, const struct weir_ask *asks, size_t count, bool is_peek)
+/* Of asks that were added up, the first with an id speaks. */
+void composite_name_retries(struct composite *all, const struct weir_ask *asks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = &all->parts[all->part_of[i]];
+        if (asks[i].retry_id != NULL && part->shape != NULL && !part->has_retry)
+            part->has_retry =
+                retry_name(all->set, all->set->limits[part->limit], part->hash, &asks[i], &part->retry_name);
+    }
+}
+
+/* Ids are held in the order of charging, so that of two requests that want each other's the one ahead gets both. */
+void composite_begin_retries(struct composite *all)
 {
     uint8_t sorted[WEIR_ASKS_MAX];
-    size_t with_id = 0;
-    while (with_id < count && asks[with_id].retry_id == NULL)
-        with_id++;
-    if (with_id == count)
+    size_t named = 0;
+    while (named < all->count && !all->parts[named].has_retry)
+        named++;
+    if (named == all->count)
         return;
     order(all, sorted);
     for (size_t k = 0; k < all->count; k++) {
         struct part *part = &all->parts[sorted[k]];
-        for (size_t i = with_id; i < count && part->shape != NULL && part->retry == RETRY_NONE; i++)
-            if (all->part_of[i] == sorted[k])
-                part->retry = retry_begin(all->set, all->set->limits[part->limit], part->hash, &asks[i],
-                                          all->stamp, is_peek, &part->hold);
+        if (part->has_retry && part->shape != NULL)
+            part->retry = retry_begin(all->set, all->set->limits[part->limit], part->retry_name, all->stamp,
+                                      (all->stance & STORE_LOOK) != 0, &part->hold);
     }
 }
 

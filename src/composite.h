@@ -13,12 +13,17 @@
 #include "retry.h"
 #include "set.h"
 
+/* Beside enum store_stance: whoever decides holds the waiting room's lock. */
+#define STANCE_IN_ROOM 0x100u
+
 /* One (limit, key) of a composite; asks for the same one are added up. */
 struct part {
     const struct shape *shape; /* NULL: unlimited */
     weir_limit_id limit;
     uint64_t hash, cost;
     unsigned stance; /* enum store_stance, beside the composite's: whether it is this part's turn */
+    bool has_retry;  /* the request may be asked again, under the name `retry_name` */
+    uint64_t retry_name;
     enum retry retry;
     struct hold hold; /* with RETRY_FIRST */
     struct store_answer answer;
@@ -27,7 +32,7 @@ struct part {
 struct composite {
     const struct weir_set *set;
     weir_ns stamp;
-    unsigned stance; /* enum store_stance, of the whole request: looking, acquiring, at its turn */
+    unsigned stance; /* enum store_stance, of the whole request: looking, acquiring; and STANCE_IN_ROOM */
     struct part parts[WEIR_ASKS_MAX]; /* in the order of their first asks */
     size_t count;
     uint8_t part_of[WEIR_ASKS_MAX]; /* which part answers an ask */
@@ -37,8 +42,9 @@ struct composite {
 int composite_gather(const struct weir_set *set, const struct weir_ask *asks, size_t count,
                      struct composite *all);
 
-/* Hold the ids of requests that may be asked again; and say what came of them. */
-void composite_begin_retries(struct composite *all, const struct weir_ask *asks, size_t count, bool is_peek);
+/* Which parts may be asked again; hold their ids; and say what came of them. */
+void composite_name_retries(struct composite *all, const struct weir_ask *asks, size_t count);
+void composite_begin_retries(struct composite *all);
 void composite_end_retries(const struct composite *all, bool was_allowed);
 
 /* Decide all parts at all->stamp. 0, or WEIR_ERR_CHANGED and nothing was charged. */
@@ -74,7 +80,7 @@ static inline struct store_answer unlimited(weir_ns stamp)
         struct store_answer){ .outcome = WEIR_ALLOW, .at = stamp, .report = { WEIR_UNLIMITED, stamp, stamp } };
 }
 
-/* False: the set is old. */
+/* False: the set is old. Where others wait for the key, the answer is the room's: behind them. */
 static inline bool decide_one(const struct weir_set *set, const struct shape *shape, uint64_t hash,
                               uint64_t cost, weir_ns stamp, unsigned stance, struct store_answer *out)
 {
@@ -82,7 +88,12 @@ static inline bool decide_one(const struct weir_set *set, const struct shape *sh
         *out = unlimited(stamp);
         return true;
     }
-    return store_decide(set->weir->store, shape, hash, stamp, cost, stance, out);
+    do {
+        if (!store_decide(set->weir->store, shape, hash, stamp, cost, stance, out))
+            return false;
+    } while (__builtin_expect(out->is_queued, 0)
+             && !room_quote(set->weir, shape, hash, cost, stamp, stance, out));
+    return true;
 }
 
 #endif

@@ -107,7 +107,8 @@ int weir_set_acquire(const struct weir_set *set, const struct weir_ask *asks, si
         return code;
     all.stamp = set_to_stamp(set->weir, now);
     all.stance = STORE_ACQUIRE;
-    composite_begin_retries(&all, asks, count, false);
+    composite_name_retries(&all, asks, count);
+    composite_begin_retries(&all);
     code = composite_decide(&all);
     composite_end_retries(&all, code == 0 && composite_passes(&all));
     if (code != 0)
@@ -181,8 +182,10 @@ int weir_release(struct weir *weir, const void *permit, size_t len, weir_ns now,
     bool any = false;
     for (size_t i = 0; i < parts.count; i++) {
         const struct shape *shape = shape_of(set, &parts.list[i]);
-        if (shape != NULL)
-            any |= store_permit_release(weir->store, shape, &parts.list[i].held, stamp);
+        if (shape == NULL || !store_permit_release(weir->store, shape, &parts.list[i].held, stamp))
+            continue;
+        any = true;
+        room_touch(weir, parts.list[i].held.hash, stamp);
     }
     if (was_held != NULL)
         *was_held = any;

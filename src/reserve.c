@@ -17,6 +17,8 @@
  * Little endian throughout. A part names its limit by lineage, so a reservation outlives a change of the limits; of one
  * that was removed nothing is left to settle.
  */
+#include "reserve.h"
+
 #include <string.h>
 
 #include "sealed.h"
@@ -24,16 +26,9 @@
 #define VERSION 1
 #define HEAD_LEN 20
 #define PART_LEN 32
-#define FLAG_SETTLES 1u /* a settlement changes this part; a cancel gives back all */
 
 _Static_assert(HEAD_LEN + WEIR_ASKS_MAX * PART_LEN + PROOF_LEN <= WEIR_RESERVATION_MAX,
                "WEIR_RESERVATION_MAX holds every reservation");
-
-struct charged {
-    uint32_t lineage, flags;
-    uint64_t hash, cost;
-    weir_ns at;
-};
 
 struct reservation {
     uint64_t nonce;
@@ -91,9 +86,16 @@ static int decode(const struct weir *weir, const void *bytes, size_t len, weir_n
 
 /* ---- Reserving ------------------------------------------------------------------------------------------------- */
 
-static uint64_t next_nonce(struct weir *weir)
+void reserve_write(struct weir *weir, const struct charged *parts, size_t count, weir_ns stamp, weir_ns hold,
+                   struct weir_reservation *out)
 {
-    return atomic_fetch_add_explicit(&weir->next_nonce, 1, memory_order_relaxed);
+    weir_ns most = WEIR_HORIZON - (stamp < WEIR_HORIZON ? stamp : WEIR_HORIZON);
+    struct reservation reservation = { .count = count };
+    reservation.nonce = atomic_fetch_add_explicit(&weir->next_nonce, 1, memory_order_relaxed);
+    reservation.expires_at = hold > most ? WEIR_HORIZON : stamp + hold;
+    if (count > 0)
+        memcpy(reservation.parts, parts, count * sizeof *parts);
+    encode(weir, &reservation, out);
 }
 
 static bool has_estimates(const struct weir_ask *asks, size_t count)
@@ -106,24 +108,24 @@ static bool has_estimates(const struct weir_ask *asks, size_t count)
 
 /* What was charged, ask by ask: an ask that was not (cost 0, unlimited, a duplicate, overflowing keys, permits) is left
    out. */
-static void note_charges(const struct weir_set *set, const struct weir_ask *asks, size_t count,
-                         const struct weir_decision *each, struct reservation *out)
+static size_t note_charges(const struct weir_set *set, const struct weir_ask *asks, size_t count,
+                           const struct weir_decision *each, struct charged *out)
 {
     bool some = has_estimates(asks, count);
-    out->count = 0;
+    size_t charged = 0;
     for (size_t i = 0; i < count; i++) {
         const struct limit *limit = set->limits[asks[i].limit];
         uint64_t hash = set_hash(limit, asks[i].key, asks[i].key_len);
         if (asks[i].cost == 0 || each[i].outcome != WEIR_ALLOW || each[i].policy != WEIR_POLICY_NONE
             || set_shape(set, limit, hash) == NULL || limit->shape->algorithm == WEIR_CONCURRENCY)
             continue;
-        out->parts[out->count++] =
-            (struct charged){ .lineage = limit->family->lineage,
-                              .flags = asks[i].is_estimate || (!some && !asks[i].is_fixed) ? FLAG_SETTLES : 0,
-                              .hash = hash,
-                              .cost = asks[i].cost,
-                              .at = set_to_stamp(set->weir, each[i].decided_at) };
+        out[charged++] = (struct charged){ .lineage = limit->family->lineage,
+                                           .flags = reserve_settles(&asks[i], some) ? CHARGED_SETTLES : 0,
+                                           .hash = hash,
+                                           .cost = asks[i].cost,
+                                           .at = set_to_stamp(set->weir, each[i].decided_at) };
     }
+    return charged;
 }
 
 int weir_set_reserve(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
@@ -138,13 +140,9 @@ int weir_set_reserve(const struct weir_set *set, const struct weir_ask *asks, si
     ticket->len = 0;
     if (out->outcome != WEIR_ALLOW && out->outcome != WEIR_DUPLICATE)
         return 0;
-    struct reservation reservation;
-    weir_ns stamp = set_to_stamp(set->weir, now);
-    note_charges(set, asks, count, answers, &reservation);
-    reservation.nonce = next_nonce(set->weir);
-    reservation.expires_at =
-        hold > WEIR_HORIZON - (stamp < WEIR_HORIZON ? stamp : WEIR_HORIZON) ? WEIR_HORIZON : stamp + hold;
-    encode(set->weir, &reservation, ticket);
+    struct charged parts[WEIR_ASKS_MAX];
+    size_t charged = note_charges(set, asks, count, answers, parts);
+    reserve_write(set->weir, parts, charged, set_to_stamp(set->weir, now), hold, ticket);
     return 0;
 }
 
@@ -188,6 +186,9 @@ static void adjust(struct weir *weir, const struct adjustment *wanted, weir_ns s
                                      &settled);
     } while (!is_done);
 
+    if (wanted->more == 0 && settled.done > 0)
+        room_touch(weir, wanted->hash, stamp);
+
     uint64_t charged = wanted->more > 0 ? settled.done : 0, returned = wanted->more > 0 ? 0 : settled.done;
     out->charged = charged > out->charged ? charged : out->charged;
     out->returned = returned > out->returned ? returned : out->returned;
@@ -218,7 +219,7 @@ static void look_again(struct weir *weir, const struct reservation *reservation,
 {
     out->is_repeated = true;
     for (size_t i = 0; i < reservation->count; i++) {
-        if (!is_cancel && (reservation->parts[i].flags & FLAG_SETTLES) == 0)
+        if (!is_cancel && (reservation->parts[i].flags & CHARGED_SETTLES) == 0)
             continue;
         struct adjustment none = { .lineage = reservation->parts[i].lineage,
                                    .hash = reservation->parts[i].hash };
@@ -253,7 +254,7 @@ static int finish(struct weir *weir, const void *ticket, size_t len, bool is_can
     for (size_t i = 0; i < reservation.count; i++) {
         const struct charged *part = &reservation.parts[i];
         uint64_t actual = is_cancel ? 0 : cost;
-        if (!is_cancel && (part->flags & FLAG_SETTLES) == 0)
+        if (!is_cancel && (part->flags & CHARGED_SETTLES) == 0)
             continue; /* what it has left is none of this settlement's numbers either */
         struct adjustment wanted = { .lineage = part->lineage,
                                      .hash = part->hash,
@@ -322,6 +323,7 @@ int weir_set_reset(const struct weir_set *set, weir_limit_id id, const void *key
     const struct shape *shape = set_shape(set, limit, hash);
     if (shape != NULL && !store_reset(set->weir->store, shape, hash))
         return WEIR_ERR_CHANGED;
+    room_touch(set->weir, hash, 0);
     return 0;
 }
 

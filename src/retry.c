@@ -9,20 +9,30 @@
 /* Looks at an id that somebody else holds, before we say that we could not decide. */
 #define BUSY_LOOKS 4096
 
-enum retry retry_begin(const struct weir_set *set, const struct limit *limit, uint64_t hash,
-                       const struct weir_ask *ask, weir_ns stamp, bool is_peek, struct hold *out)
+bool retry_name(const struct weir_set *set, const struct limit *limit, uint64_t hash,
+                const struct weir_ask *ask, uint64_t *out)
+{
+    if (limit->given.retries_free_within == 0 || ask->retry_id == NULL || ask->retry_id_len == 0
+        || ask->cost == 0)
+        return false;
+    struct siphash state = set->weir->seed;
+    uint64_t domain[2] = { UINT64_MAX - 4, hash }; /* no limit's name has such a length */
+    siphash_absorb(&state, domain, sizeof domain);
+    *out = siphash_end(state, ask->retry_id, ask->retry_id_len);
+    return true;
+}
+
+enum retry retry_begin(const struct weir_set *set, const struct limit *limit, uint64_t name, weir_ns stamp,
+                       bool is_peek, struct hold *out)
 {
     struct store *store = set->weir->store;
     weir_ns free_within = limit->given.retries_free_within;
-    if (free_within == 0 || ask->retry_id == NULL || ask->retry_id_len == 0 || ask->cost == 0)
+    if (free_within == 0)
         return RETRY_NONE;
     if (stamp > WEIR_HORIZON)
         return RETRY_NONE; /* nothing is decided there, so there is nothing to remember */
 
-    struct siphash state = set->weir->seed;
-    uint64_t domain[2] = { UINT64_MAX - 4, hash }; /* no limit's name has such a length */
-    siphash_absorb(&state, domain, sizeof domain);
-    *out = (struct hold){ siphash_end(state, ask->retry_id, ask->retry_id_len), free_within, 0 };
+    *out = (struct hold){ name, free_within, 0 };
     if (is_peek)
         return store_recall(store, out->hash, stamp) ? RETRY_KNOWN : RETRY_NONE;
     for (unsigned looks = 0; looks < BUSY_LOOKS; looks++) {

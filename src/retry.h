@@ -25,9 +25,13 @@ struct hold {
     uint32_t nonce;
 };
 
-/* `hash` is the key's under the limit. A peek holds nothing: NONE or KNOWN. */
-enum retry retry_begin(const struct weir_set *set, const struct limit *limit, uint64_t hash,
-                       const struct weir_ask *ask, weir_ns stamp, bool is_peek, struct hold *out);
+/* The name that a request goes by under a limit, where `hash` is its key's. False: it has none, or the limit does not care. */
+bool retry_name(const struct weir_set *set, const struct limit *limit, uint64_t hash,
+                const struct weir_ask *ask, uint64_t *out);
+
+/* A peek holds nothing: NONE or KNOWN. */
+enum retry retry_begin(const struct weir_set *set, const struct limit *limit, uint64_t name, weir_ns stamp,
+                       bool is_peek, struct hold *out);
 
 /* After RETRY_FIRST. */
 void retry_end(struct weir *weir, const struct hold *hold, weir_ns stamp, bool was_allowed);

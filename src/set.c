@@ -411,9 +411,16 @@ int weir_new(struct weir **out, const struct weir_options *options)
                      &weir->allocator);
     if (code != 0)
         goto undo_set;
+    code = room_init(weir, wanted->keys == 0 ? DEFAULT_KEYS : wanted->keys);
+    if (code != 0)
+        goto undo_store;
+    weir->room.wake = wanted->wake;
+    weir->room.wake_context = wanted->wake_context;
     *out = weir;
     return 0;
 
+undo_store:
+    store_free(weir->store);
 undo_set:
     set_free(weir->current, true);
 undo_weir:
@@ -478,6 +485,11 @@ int weir_override_add(struct weir *weir, weir_limit_id id, const void *key, size
     if (code != 0)
         drop_override(set, limit, set_hash(limit, key, len), before);
     return code;
+}
+
+bool set_has_name(const struct weir_set *set, const char *name)
+{
+    return set->limit_count > 0 && *name_place(set, name) != 0;
 }
 
 weir_limit_id weir_limit_find(const struct weir *weir, const char *name)

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "base/siphash.h"
+#include "room.h"
 #include "store/store.h"
 #include "weir.h"
 
@@ -86,6 +87,7 @@ struct weir {
     _Atomic uint64_t next_nonce;  /* of reservations; begins at random, so that a restart repeats none */
     struct weir_allocator allocator;
     uint32_t next_lineage, next_generation;
+    struct room room;
     uint64_t numbers[(WEIR_LIMITS_MAX + 64) / 64]; /* shape numbers in use, a bit each */
 };
 
@@ -111,6 +113,9 @@ static inline const struct limit *set_limit(const struct weir_set *set, weir_lim
 
 /* The limit of a lineage in the set, or WEIR_NO_LIMIT: it was removed. */
 weir_limit_id set_find_lineage(const struct weir_set *set, uint32_t lineage);
+
+/* Whether a limit of the set has this name. */
+bool set_has_name(const struct weir_set *set, const char *name);
 
 /* The hash of a key under a limit. */
 static inline uint64_t set_hash(const struct limit *limit, const void *key, size_t len)
