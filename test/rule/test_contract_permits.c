@@ -303,6 +303,8 @@ static void changed_numbers_reach_held_permits(void **state)
     weir_contract_free(contract);
 }
 
+#define ONE_BUDGET " - { name: c, key: [], algorithm: concurrency, at-most: 4, hold: 30s }\n"
+
 /* Each alone makes the difference; what was reserved and opened at the start stays as it is. */
 static void what_is_not_read_again_is_told(void **state)
 {
@@ -316,13 +318,13 @@ static void what_is_not_read_again_is_told(void **state)
         { "no waiting at the auth doors", "server: { auth-wait: false }\nmemory: { permits: 100 }\n",
           "server differs from when the program started: a reload does not read it again" },
     };
-    struct weir_contract *contract = load(
-        "weir: 1\nserver: { auth-wait: true }\nmemory: { permits: 100 }\nlimits:\n" CONCURRENT("c", "4", ""));
+    struct weir_contract *contract =
+        load("weir: 1\nserver: { auth-wait: true }\nmemory: { permits: 100 }\nlimits:\n" ONE_BUDGET);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[300];
         struct weir_diagnostics *found;
         struct weir_stats stats;
-        snprintf(text, sizeof text, "weir: 1\n%slimits:\n" CONCURRENT("c", "4", ""), rows[i].head);
+        snprintf(text, sizeof text, "weir: 1\n%slimits:\n" ONE_BUDGET, rows[i].head);
         assert_int_equal(weir_contract_reload(contract, text, strlen(text), "t.yaml", 0, NULL, &found), 0);
         weir_contract_quiesce(contract, 0);
         assert_int_equal(weir_diagnostics_count(found), rows[i].said != NULL);

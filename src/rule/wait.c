@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * wait.c - a request that can wait, and the answer when it has waited.
+ *
+ * What a request asks of the contract is handed to weir_set_wait_start(), watched limits among the rest and marked so. Three
+ * kinds of request never wait, since no turn could change their answer or there is nothing to wait for: those that lack
+ * a key which a limit insists on, those that meet no limit that enforces, and those that only look; decide.c answers them.
+ *
+ * A waiter outlives reloads, and its answer is in the words of the contract in force when it is read: limits have other
+ * numbers then, stand in another order, or are gone.
+ */
+#include "rule/decide.h"
+
+/* ---- Starting ------------------------------------------------------------------------------------------------------ */
+
+/* All but those that would refuse for their key: of these only watched ones are left here. */
+static size_t gather(const struct questions *questions, struct weir_ask asks[WEIR_ASKS_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < questions->count; i++) {
+        if ((questions->lacking & question_bit(i)) != 0)
+            continue;
+        asks[count] = questions->asks[i];
+        asks[count++].is_watched = (questions->watched & question_bit(i)) != 0;
+    }
+    return count;
+}
+
+/* The answer of a waiter that need not wait, each decision at its question. */
+static void answer_at_once(const struct rules *rules, const struct questions *questions,
+                           const struct weir_waiter *waiter, weir_ns now, struct weir_answer *out)
+{
+    struct weir_decision each[WEIR_ASKS_MAX];
+    size_t asked = 0;
+    weir_waiter_answer(rules->set, waiter, each, &out->decision);
+    for (size_t i = 0; i < questions->count; i++)
+        out->each[i] = (questions->lacking & question_bit(i)) != 0
+                           ? decide_missing_key(rules, questions->asks[i].limit, now)
+                           : each[asked++];
+    out->count = questions->count;
+    out->watched = questions->watched;
+}
+
+static int start(const struct rules *rules, const struct questions *questions, weir_ns patience, weir_ns now,
+                 struct weir_waiter *waiter, struct weir_answer *out)
+{
+    struct weir_ask asks[WEIR_ASKS_MAX];
+    struct weir_decision decision;
+    size_t count = gather(questions, asks);
+    int error = weir_set_wait_start(rules->set, waiter, asks, count, patience, now, &decision);
+    if (error != 0)
+        return error;
+    out->limits = rules->limits;
+    if (decision.outcome != WEIR_WAIT) {
+        answer_at_once(rules, questions, waiter, now, out);
+        return 0;
+    }
+    out->decision = decision; /* from here on the waiter may have ended, and be the caller's again */
+    out->count = 0;
+    out->watched = 0;
+    return 0;
+}
+
+/* The waiter ends with nothing in it: no permit, no reservation. */
+static void end_empty(struct weir_waiter *waiter, const struct weir_decision *decision)
+{
+    waiter->decision = *decision;
+    waiter->waited = 0;
+    waiter->count = 0;
+    waiter->watched = 0;
+}
+
+/* Without a turn to wait for. */
+static int decide_at_once(const struct asking *asking, const struct questions *questions,
+                          struct weir_waiter *waiter, struct weir_answer *out)
+{
+    int error = decide_questions(asking, questions, out);
+    if (error == 0)
+        end_empty(waiter, &out->decision);
+    return error;
+}
+
+static int start_once(const struct rules *rules, const struct weir_request *request, weir_ns now,
+                      struct weir_waiter *waiter, struct weir_answer *out)
+{
+    struct request_values values;
+    struct questions questions;
+    int error = request_read(rules, request, &values, NULL);
+    if (error == 0)
+        error = questions_write(rules, &values, request->cost, &questions);
+    if (error != 0)
+        return error;
+    struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
+    if (request->is_peek || questions_refusing(&questions) != 0 || questions_asked(&questions) == 0)
+        return decide_at_once(&asking, &questions, waiter, out);
+    return start(rules, &questions, request->wait, now, waiter, out);
+}
+
+int weir_contract_wait(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
+                       struct weir_waiter *waiter, struct weir_answer *out)
+{
+    const struct rules *rules = NULL;
+    for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
+        rules = contract_rules(contract);
+        int error = start_once(rules, request, now, waiter, out);
+        if (error != WEIR_ERR_CHANGED)
+            return error;
+    }
+    decide_nothing(rules, now, out);
+    end_empty(waiter, &out->decision);
+    return 0;
+}
+
+/* ---- Ending -------------------------------------------------------------------------------------------------------- */
+
+/* Put one decision at its place in contract order: asks were in the order of the contract of their day. */
+static void insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched)
+{
+    size_t at = out->count++;
+    while (at > 0 && out->each[at - 1].limit > decision->limit) {
+        out->each[at] = out->each[at - 1];
+        at--;
+    }
+    out->each[at] = *decision;
+    uint64_t below = question_bit(at) - 1;
+    out->watched =
+        (out->watched & below) | ((out->watched & ~below) << 1) | (is_watched ? question_bit(at) : 0);
+}
+
+void weir_contract_waited(const struct weir_contract *contract, const struct weir_waiter *waiter,
+                          struct weir_answer *out)
+{
+    const struct rules *rules = contract_rules(contract);
+    struct weir_decision each[WEIR_ASKS_MAX];
+    out->limits = rules->limits;
+    out->count = 0;
+    out->watched = 0;
+    weir_waiter_answer(rules->set, waiter, each, &out->decision);
+    for (size_t i = 0; i < waiter->count; i++)
+        if (each[i].limit != WEIR_NO_LIMIT)
+            insert(out, &each[i], (waiter->watched & question_bit(i)) != 0);
+}
+
+/* ---- Whether it is worth asking ---------------------------------------------------------------------------------------- */
+
+bool weir_answer_may_wait(const struct weir_answer *answer)
+{
+    if (answer->decision.outcome != WEIR_DENY)
+        return false;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct weir_decision *each = &answer->each[i];
+        bool refuses =
+            each->outcome == WEIR_DENY || each->outcome == WEIR_NEVER || each->outcome == WEIR_REFUSED;
+        if ((answer->watched & question_bit(i)) != 0 || !refuses)
+            continue;
+        if (each->outcome != WEIR_DENY || each->limit == WEIR_NO_LIMIT
+            || answer->limits[each->limit].wait.up_to == 0)
+            return false;
+    }
+    return true;
+}
