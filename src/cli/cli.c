@@ -4,23 +4,42 @@
  */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-void complain(const char *command, const char *format, ...)
+#define LINE_MAX_LEN 2048
+
+static void format_line(char line[LINE_MAX_LEN], const char *format, va_list arguments)
 {
-    char line[2048];
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    for (int i = 0; i < len && i < (int)sizeof line - 1; i++)
+    int len = vsnprintf(line, LINE_MAX_LEN, format, arguments);
+    for (int i = 0; i < len && i < LINE_MAX_LEN - 1; i++)
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
     (void)fflush(stdout); /* so that on a terminal the answers before it come first */
+}
+
+void complain(const char *command, const char *format, ...)
+{
+    char line[LINE_MAX_LEN];
+    va_list arguments;
+    va_start(arguments, format);
+    format_line(line, format, arguments);
+    va_end(arguments);
     (void)fprintf(stderr, "weir%s%s: %s\n", command[0] == '\0' ? "" : " ", command, line);
+}
+
+void tell(const char *format, ...)
+{
+    char line[LINE_MAX_LEN];
+    va_list arguments;
+    va_start(arguments, format);
+    format_line(line, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "%s\n", line);
 }
 
 bool wants_colour(FILE *stream)
@@ -72,6 +91,13 @@ weir_ns cli_now(void)
     if (began_at == 0)
         began_at = weir_now();
     return began_at;
+}
+
+void cli_sleep_until(weir_ns at)
+{
+    struct timespec until = { .tv_sec = (time_t)(at / WEIR_SECOND), .tv_nsec = (long)(at % WEIR_SECOND) };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
 }
 
 struct weir_contract *contract_open(const char *command, const char *path, bool warns)

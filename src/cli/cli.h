@@ -38,6 +38,9 @@ int cmd_help(int argc, char **argv);
 /* Print `weir COMMAND: MESSAGE` as one line on standard error; control bytes of what a user typed become `?`. */
 void complain(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same line without who says it: progress. */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Whether this stream is a terminal of somebody who has not set NO_COLOR. */
 bool wants_colour(FILE *stream);
 
@@ -55,5 +58,8 @@ struct weir_contract *contract_open(const char *command, const char *path, bool 
 
 /* The instant at which the command began: what is decided here is decided then, and nothing was counted before. */
 weir_ns cli_now(void);
+
+/* Do nothing until weir_now() has reached `at`. */
+void cli_sleep_until(weir_ns at);
 
 #endif

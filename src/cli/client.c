@@ -75,6 +75,7 @@ bool client_init(struct client *client, const char *url)
     client->fd = -1;
     client->url = url;
     client->unix_path = NULL;
+    client->is_sent = false;
     client->error[0] = '\0';
     for (const char *c = url; *c != '\0'; c++)
         if ((unsigned char)*c <= 0x20 || *c == 0x7f)
@@ -214,6 +215,7 @@ struct reply_head {
     unsigned status;
     bool has_length, is_chunked, closes;
     uint64_t length;
+    weir_ns retry_after;
 };
 
 static bool read_field(struct slice name, struct slice value, struct reply_head *head)
@@ -228,13 +230,15 @@ static bool read_field(struct slice name, struct slice value, struct reply_head 
     }
     if (slice_equals_fold(name, SLICE("connection")) && slice_equals_fold(value, SLICE("close")))
         head->closes = true;
+    else if (slice_equals_fold(name, SLICE("retry-after")))
+        head->retry_after = weir_retry_after(value.at, value.len, (uint64_t)clock_wall());
     return true;
 }
 
 /* Read "HTTP/1.1 200 OK" and the fields; `text` ends behind the empty line. */
 static bool parse_head(struct slice text, struct reply_head *head)
 {
-    *head = (struct reply_head){ .status = 0 };
+    *head = (struct reply_head){ .retry_after = WEIR_NO_TIME };
     uint64_t status;
     if (text.len < 15 || memcmp(text.at, "HTTP/1.", 7) != 0 || text.at[8] != ' '
         || !slice_to_u64((struct slice){ text.at + 9, 3 }, 599, &status) || status < 100)
@@ -338,6 +342,7 @@ bool client_send(struct client *client, const char *method, const char *target, 
 {
     uint64_t deadline = deadline_in(CLIENT_TIMEOUT_MS);
     char head[2048];
+    client->is_sent = false;
     int head_len = snprintf(head, sizeof head,
                             "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                             "Content-Length: %zu\r\n%s\r\n",
@@ -350,6 +355,7 @@ bool client_send(struct client *client, const char *method, const char *target, 
     if (client->fd < 0
         && !(client->unix_path != NULL ? connect_unix(client, deadline) : connect_tcp(client, deadline)))
         return false;
+    client->is_sent = true;
     if (!send_all(client, (struct slice){ head, (size_t)head_len }, body.len > 0 ? MSG_MORE : 0, deadline)
         || !send_all(client, body, 0, deadline)) {
         client_close(client);
@@ -371,6 +377,7 @@ bool client_receive(struct client *client, unsigned timeout_ms, struct client_re
     if (reply.closes || (!reply.has_length && !reply.is_chunked))
         client_close(client);
     out->status = reply.status;
+    out->retry_after = reply.retry_after;
     return true;
 }
 

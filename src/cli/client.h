@@ -11,9 +11,13 @@
 #include <sys/socket.h>
 
 #include "base/bytes.h"
+#include "weir_retry.h"
 
 /* How long one call may take, connecting included: an answer that a person waits for. */
 #define CLIENT_TIMEOUT_MS 5000
+
+/* Longest text of what went wrong, with its final zero. */
+#define CLIENT_ERROR_MAX 320
 
 /* Head and body of a reply: the longest decision has 24 KiB. */
 #define CLIENT_REPLY_MAX ((size_t)128 << 10)
@@ -23,14 +27,16 @@ struct client {
     const char *url;
     char host[272]; /* as in the URL, for the Host field; "localhost" for Unix sockets */
     char name[256], port[6];
-    const char *unix_path; /* NULL: TCP */
-    char error[320];       /* what went wrong in the call that returned false */
+    const char *unix_path;        /* NULL: TCP */
+    bool is_sent;                 /* the last question may have reached the server */
+    char error[CLIENT_ERROR_MAX]; /* what went wrong in the call that returned false */
     char reply[CLIENT_REPLY_MAX];
 };
 
 struct client_reply {
     unsigned status;
-    struct slice body; /* in the client, until its next call */
+    weir_ns retry_after; /* of the field, from now; WEIR_NO_TIME: none */
+    struct slice body;   /* in the client, until its next call */
 };
 
 /*

@@ -2,16 +2,19 @@
 /*
  * cmd_check.c - `weir check`: one request, decided here or by a running server.
  *
- * Here: from a fresh state, and all --times at one instant, so that a boundary shows the same on any machine.
+ * Here: from a fresh state, and all --times at one instant, so that a boundary shows the same on any machine. Only what waits
+ * moves that instant on.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/attempts.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/remote.h"
 #include "cli/request.h"
+#include "cli/waiting.h"
 #include "sim/verdict.h"
 #include "wire/answer.h"
 
@@ -25,30 +28,35 @@ struct check {
     struct cli_request request;
     const char *contract_path, *server_url, *token_file;
     uint64_t cost, times;
-    bool is_peek, is_json;
+    weir_ns wait; /* WEIR_NO_TIME: not given */
+    bool is_peek, is_json, retries;
 };
 
 /* Worst of the decisions so far: 3 if any was refused, else 1 if any did not pass. */
 static int status_with(int status, enum weir_outcome outcome)
 {
-    bool passes = outcome == WEIR_ALLOW || outcome == WEIR_UNMETERED;
+    bool passes = outcome == WEIR_ALLOW || outcome == WEIR_UNMETERED || outcome == WEIR_DUPLICATE;
     int own = passes ? EXIT_YES : outcome == WEIR_REFUSED ? EXIT_UNDECIDED : EXIT_NO;
     return own > status ? own : status;
 }
 
 static void print_verdict(const struct verdict *verdict)
 {
-    char line[VERDICT_TEXT_MAX];
-    puts(verdict_text(&verdict->bound, WEIR_MILLISECOND, line));
+    char line[VERDICT_TEXT_MAX], time[VERDICT_TIME_MAX];
+    fputs(verdict_text(&verdict->bound, WEIR_MILLISECOND, line), stdout);
+    if (verdict->waited > 0 && verdict->waited != WEIR_NO_TIME)
+        printf(" waited=%s", verdict_time(verdict->waited, WEIR_MILLISECOND, time));
+    putchar('\n');
 }
 
 /* ---- Here ------------------------------------------------------------------------------------------------ */
 
-static void print_json(const struct weir_answer *answer, weir_ns now)
+static void print_json(const struct weir_answer *answer, weir_ns now, weir_ns waited)
 {
     char json[ANSWER_JSON_MAX];
     struct text text = text_of(json, sizeof json);
-    answer_json(&text, answer, NULL, now);
+    const struct answer_beside beside = { .has_waited = waited > 0, .waited = waited };
+    answer_json(&text, answer, &beside, now);
     printf("%.*s\n", (int)text.len, text.at);
 }
 
@@ -59,7 +67,8 @@ static int decide_here(const struct check *check, const struct weir_contract *co
     weir_ns now = cli_now();
     for (uint64_t i = 0; i < check->times; i++) {
         struct weir_answer answer;
-        int error = weir_contract_decide(contract, request, now, &answer);
+        weir_ns waited;
+        int error = waiting_decide(contract, request, &now, &answer, &waited);
         if (error != 0) {
             struct weir_fault fault = { 0, "" };
             if (error == WEIR_ERR_ATTRIBUTE && weir_contract_validate(contract, request, &fault) != 0)
@@ -70,10 +79,12 @@ static int decide_here(const struct check *check, const struct weir_contract *co
         }
         struct verdict verdict;
         verdict_from_answer(&answer, now, &verdict);
+        verdict.waited = waited;
         if (check->is_json)
-            print_json(&answer, now);
+            print_json(&answer, now, waited);
         else
             print_verdict(&verdict);
+        (void)fflush(stdout); /* the next line may be a while */
         status = status_with(status, answer.decision.outcome);
     }
     return status;
@@ -149,7 +160,10 @@ static int check_there(const struct check *check, const struct weir_request *req
     for (uint64_t i = 0; i < check->times && status != EXIT_WRONG; i++) {
         struct verdict verdict;
         struct slice json;
-        enum remote_result result = remote_ask(&client, field, request, &verdict, &json);
+        struct remote_end end;
+        enum remote_result result = check->retries
+                                        ? attempts_ask(&client, field, request, check->wait, &verdict, &json)
+                                        : remote_ask(&client, field, request, &verdict, &json, &end);
         if (result != REMOTE_DECIDED) {
             complain("check", "%s", client.error);
             status = result == REMOTE_FAULTY ? EXIT_WRONG : EXIT_UNDECIDED;
@@ -159,24 +173,44 @@ static int check_there(const struct check *check, const struct weir_request *req
             printf("%.*s\n", (int)json.len, json.at);
         else
             print_verdict(&verdict);
+        (void)fflush(stdout);
         status = status_with(status, verdict.bound.outcome);
     }
     client_close(&client);
     return status;
 }
 
+/* Whether what was asked for fits together. */
+static bool is_coherent(const struct check *check)
+{
+    if (check->server_url != NULL && check->contract_path != NULL)
+        complain("check", "'%.200s' and --server: the server has its own contract; give one of them",
+                 check->contract_path);
+    else if (check->is_peek && check->wait != WEIR_NO_TIME)
+        complain("check", "--peek and --wait: a look tells how things are now; give one of them");
+    else if (check->is_peek && check->retries)
+        complain("check", "--peek and --retry: a look tells how things are now; give one of them");
+    else if (check->retries && check->server_url == NULL)
+        complain("check",
+                 "--retry: a decision made here is not made anew by asking again; give --server, or --wait");
+    else
+        return true;
+    return false;
+}
+
 int cmd_check(int argc, char **argv)
 {
-    struct check check = { .cost = 1, .times = 1 };
+    struct check check = { .cost = 1, .times = 1, .wait = WEIR_NO_TIME };
     const struct option options[] = {
         { OPTION_TEXT, "server", "URL", "ask this server", &check.server_url, 0, 0 },
         { OPTION_TEXT, "token-file", "FILE", "its token; else WEIR_TOKEN", &check.token_file, 0, 0 },
         { OPTION_NUMBER, "cost", "N", "tokens; 0 looks", &check.cost, 0, INT64_MAX },
         { OPTION_NUMBER, "times", "N", "decide so often, a line each", &check.times, 1, 1000000000 },
         { OPTION_FLAG, "peek", NULL, "charge nothing", &check.is_peek, 0, 0 },
+        { OPTION_DURATION, "wait", "DURATION", "wait for so long where limits allow", &check.wait, 0,
+          WEIR_WAIT_MAX },
+        { OPTION_FLAG, "retry", NULL, "ask the server again when it says", &check.retries, 0, 0 },
         { OPTION_FLAG, "json", NULL, "one JSON object a line", &check.is_json, 0, 0 },
-        { OPTION_LATER, "wait", NULL, NULL, NULL, 0, 0 },
-        { OPTION_LATER, "retry", NULL, NULL, NULL, 0, 0 },
     };
     const struct usage usage = { "check", "[CONTRACT] NAME=VALUE...", about, options,
                                  sizeof options / sizeof *options };
@@ -190,12 +224,12 @@ int cmd_check(int argc, char **argv)
     /* A contract that was named wins over WEIR_SERVER in the environment, as an option would. */
     if (check.contract_path != NULL && check.server_url == getenv("WEIR_SERVER"))
         check.server_url = NULL;
-    if (check.server_url != NULL && check.contract_path != NULL) {
-        complain("check", "'%.200s' and --server: the server has its own contract; give one of them",
-                 check.contract_path);
+    if (!is_coherent(&check))
         return EXIT_WRONG;
-    }
-    const struct weir_request request = { check.request.attributes, check.request.count, check.cost,
-                                          check.is_peek };
+    const struct weir_request request = { .attributes = check.request.attributes,
+                                          .attribute_count = check.request.count,
+                                          .cost = check.cost,
+                                          .is_peek = check.is_peek,
+                                          .wait = check.wait == WEIR_NO_TIME ? 0 : check.wait };
     return check.server_url != NULL ? check_there(&check, &request) : check_here(&check, &request);
 }

@@ -10,7 +10,7 @@
 
 static const char about[] = "Write a contract that admits what a foreign configuration admits:\n"
                             "  ratelimit  a YAML file of envoyproxy/ratelimit, a ConfigMap, or a folder\n"
-                            "  nginx      limit_req and limit_conn of an nginx configuration, with their zones\n"
+                            "  nginx      limit_req and limit_conn of an nginx configuration, with zones\n"
                             "A comment says where it differs; what cannot be said is refused with its place.\n";
 
 static const struct {

@@ -8,6 +8,8 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
+#include "sim/instant.h"
+#include "sim/verdict.h"
 
 /* Longest name of an option, and of its variable. */
 #define NAME_MAX_LEN 40
@@ -90,6 +92,20 @@ static bool set_number(const struct usage *usage, const struct option *option, c
     return false;
 }
 
+static bool set_duration(const struct usage *usage, const struct option *option, const char *spelt,
+                         const char *value)
+{
+    char least[VERDICT_TIME_MAX], most[VERDICT_TIME_MAX];
+    weir_ns length;
+    if (duration_parse(slice_of(value), &length) && length >= option->min && length <= option->max) {
+        *(uint64_t *)option->into = length;
+        return true;
+    }
+    complain(usage->command, "%s: '%.100s' is not a duration from %s to %s, such as 200ms, 5s or 1m30s", spelt,
+             value, verdict_time(option->min, 1, least), verdict_time(option->max, 1, most));
+    return false;
+}
+
 /* Give an option its value. `spelt` is how the user wrote it, for the complaint. */
 static bool set_value(const struct usage *usage, const struct option *option, const char *spelt,
                       const char *value)
@@ -100,6 +116,8 @@ static bool set_value(const struct usage *usage, const struct option *option, co
         return true;
     case OPTION_NUMBER:
         return set_number(usage, option, spelt, value);
+    case OPTION_DURATION:
+        return set_duration(usage, option, spelt, value);
     case OPTION_TEXT:
         if (value[0] == '\0') {
             complain(usage->command, "%s: the value is empty; give %s", spelt, option->value);

@@ -23,11 +23,12 @@ struct option_list {
 };
 
 enum option_kind {
-    OPTION_FLAG,   /* into: bool */
-    OPTION_TEXT,   /* into: const char * */
-    OPTION_NUMBER, /* into: uint64_t, from min to max */
-    OPTION_LIST,   /* into: struct option_list; in the environment the values are separated by commas */
-    OPTION_LATER,  /* into nothing: this version does not have it */
+    OPTION_FLAG,     /* into: bool */
+    OPTION_TEXT,     /* into: const char * */
+    OPTION_NUMBER,   /* into: uint64_t, from min to max */
+    OPTION_DURATION, /* into: uint64_t, ns from min to max; "5s", "1m30s" */
+    OPTION_LIST,     /* into: struct option_list; in the environment the values are separated by commas */
+    OPTION_LATER,    /* into nothing: this version does not have it */
 };
 
 struct option {

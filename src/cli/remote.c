@@ -29,7 +29,7 @@ void remote_write_attributes(struct text *out, const struct weir_attribute *attr
     text_literal(out, "}");
 }
 
-static void write_question(struct text *out, const struct weir_request *request, const char *more)
+static void write_question(struct text *out, const struct weir_request *request)
 {
     text_literal(out, "{\"attributes\": ");
     remote_write_attributes(out, request->attributes, request->attribute_count);
@@ -37,7 +37,10 @@ static void write_question(struct text *out, const struct weir_request *request,
     text_u64(out, request->cost);
     if (request->is_peek)
         text_literal(out, ", \"mode\": \"peek\"");
-    text_string(out, more);
+    if (request->wait > 0) {
+        text_literal(out, ", \"wait\": ");
+        text_seconds(out, request->wait);
+    }
     text_literal(out, "}");
 }
 
@@ -62,7 +65,7 @@ static bool parse_seconds(struct slice number, weir_ns *out)
     return true;
 }
 
-static bool read_time(struct json *json, weir_ns *out)
+bool remote_read_time(struct json *json, weir_ns *out)
 {
     enum json_token token = json_next(json);
     *out = WEIR_NO_TIME;
@@ -159,9 +162,9 @@ static bool read_member(struct json *json, struct slice name, struct verdict_lim
     } else if (slice_equals(name, SLICE("remaining"))) {
         is_good = read_count(json, &out->has_remaining, &out->remaining);
     } else if (slice_equals(name, SLICE("retry_after"))) {
-        is_good = read_time(json, &out->retry_after);
+        is_good = remote_read_time(json, &out->retry_after);
     } else if (slice_equals(name, SLICE("reset_after"))) {
-        is_good = read_time(json, &out->reset_after);
+        is_good = remote_read_time(json, &out->reset_after);
     } else if (slice_equals(name, SLICE("enforced"))) {
         enum json_token token = json_next(json);
         out->is_watched = token == TOKEN_FALSE;
@@ -204,13 +207,15 @@ bool remote_parse(struct slice body, struct verdict *out)
         return false;
 
     *out = (struct verdict){ .decided_at = WEIR_NO_TIME,
+                             .expires_after = WEIR_NO_TIME,
                              .bound = { .retry_after = WEIR_NO_TIME, .reset_after = WEIR_NO_TIME } };
     enum json_token token;
     while ((token = json_next(&json)) == TOKEN_NAME) {
         struct slice name = json.text;
         has_decision = has_decision || slice_equals(name, SLICE("decision"));
-        bool is_good = slice_equals(name, SLICE("limits")) ? read_limits(&json, out)
-                                                           : read_member(&json, name, &out->bound);
+        bool is_good = slice_equals(name, SLICE("limits"))   ? read_limits(&json, out)
+                       : slice_equals(name, SLICE("waited")) ? remote_read_time(&json, &out->waited)
+                                                             : read_member(&json, name, &out->bound);
         if (!is_good)
             return false;
     }
@@ -245,40 +250,61 @@ struct slice remote_tell_problem(struct client *client, const struct client_repl
     return field;
 }
 
-enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
-                              struct verdict *out, struct slice *json)
+/* ---- Asking ----------------------------------------------------------------------------------------------- */
+
+/* Whether the reply is a decision: 200 for every one of them as asked, or the usual statuses of a server that did not hear it. */
+static bool read_decision(const struct client_reply *reply, struct verdict *out)
 {
-    return remote_ask_at(client, "/v1/check?status=200", fields, request, "", out, json);
+    return (reply->status == 200 || reply->status == 429 || reply->status == 503)
+           && remote_parse(reply->body, out);
 }
 
-enum remote_result remote_ask_at(struct client *client, const char *target, const char *fields,
-                                 const struct weir_request *request, const char *more, struct verdict *out,
-                                 struct slice *json)
+static bool send_question(struct client *client, const char *fields, const struct weir_request *request,
+                          struct client_reply *out)
 {
     static char body[BODY_MAX]; /* one caller at a time, as the client */
     struct text text = text_of(body, sizeof body);
-    write_question(&text, request, more);
+    write_question(&text, request);
     if (text.is_cut) {
         (void)snprintf(client->error, sizeof client->error, "an attribute is longer than %d bytes",
                        WEIR_ATTRIBUTE_MAX);
-        return REMOTE_FAULTY;
+        out->status = 400; /* as the server would say */
+        return false;
     }
-    /* A plain 200 for every decision: other statuses are then faults. */
+    out->status = 0;
+    return client_send(client, "POST", "/v1/check?status=200", fields, text_slice(&text))
+           && client_receive(client, CLIENT_TIMEOUT_MS + (unsigned)(request->wait / WEIR_MILLISECOND), out);
+}
+
+enum remote_result remote_ask(struct client *client, const char *fields, const struct weir_request *request,
+                              struct verdict *out, struct slice *json, struct remote_end *end)
+{
     struct client_reply reply;
-    if (!client_post(client, target, fields, text_slice(&text), &reply))
+    *end = (struct remote_end){ WEIR_REPLY_FINAL, WEIR_NO_TIME };
+    if (!send_question(client, fields, request, &reply)) {
+        if (reply.status != 0)
+            return REMOTE_FAULTY;
+        end->reply = client->is_sent ? WEIR_REPLY_LOST : WEIR_REPLY_UNDECIDED;
         return REMOTE_UNREACHABLE;
-    if (reply.status != 200) {
-        (void)remote_tell_problem(client, &reply); /* the status says whose fault it is */
-        return reply.status == 400 || reply.status == 401 || reply.status == 403 ? REMOTE_FAULTY
-                                                                                 : REMOTE_UNREACHABLE;
     }
-    if (!remote_parse(reply.body, out)) {
+    end->retry_after = reply.retry_after;
+    if (read_decision(&reply, out)) {
+        end->reply = weir_reply_from_outcome(out->bound.outcome);
+        if (out->bound.retry_after != WEIR_NO_TIME) /* the same without its rounding */
+            end->retry_after = out->bound.retry_after;
+        while (reply.body.len > 0 && reply.body.at[reply.body.len - 1] == '\n')
+            reply.body.len--;
+        *json = reply.body;
+        return REMOTE_DECIDED;
+    }
+    if (reply.status == 200) {
         (void)snprintf(client->error, sizeof client->error, "%.200s: the answer is not a decision",
                        client->url);
         return REMOTE_UNREACHABLE;
     }
-    while (reply.body.len > 0 && reply.body.at[reply.body.len - 1] == '\n')
-        reply.body.len--;
-    *json = reply.body;
-    return REMOTE_DECIDED;
+    (void)remote_tell_problem(client, &reply); /* the status says whose fault it is */
+    enum weir_reply meant = weir_reply_from_status(reply.status);
+    end->reply = meant == WEIR_REPLY_ALLOWED ? WEIR_REPLY_FINAL : meant; /* 204 is no decision either */
+    return reply.status == 400 || reply.status == 401 || reply.status == 403 ? REMOTE_FAULTY
+                                                                             : REMOTE_UNREACHABLE;
 }

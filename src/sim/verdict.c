@@ -136,6 +136,8 @@ const char *verdict_time(weir_ns length, weir_ns step, char out[VERDICT_TIME_MAX
         return out;
     }
     weir_ns grains = length / step + (length % step != 0);
+    if (grains > UINT64_MAX / step) /* beyond the last whole one, nobody lives to see the difference */
+        grains = UINT64_MAX / step;
     length = grains * step;
     int len =
         snprintf(out, VERDICT_TIME_MAX, "%" PRIu64 ".%09" PRIu64, length / WEIR_SECOND, length % WEIR_SECOND);
