@@ -67,7 +67,7 @@ bool store_refund(struct store *store, const struct shape *shape, uint64_t hash,
 }
 
 /* A key that is waited for keeps its cell, and with it the bit. */
-static bool clear(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+static bool reset_queued(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
 {
     if (is_log(shape))
         return log_clear(store, seen);
@@ -77,11 +77,11 @@ static bool clear(struct store *store, const struct shape *shape, struct cell *c
     return cell_exchange(cell, seen, (struct cell){ tag, shape->absent });
 }
 
-static bool forget(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
+static bool reset_cell(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)
 {
     static const struct cell empty = { 0, 0 };
     if ((seen.tag & CELL_QUEUED) != 0)
-        return clear(store, shape, cell, seen);
+        return reset_queued(store, shape, cell, seen);
     return is_permits(shape) ? permit_retire(store, cell, seen, empty, 0, false, LOG_WAIT)
            : is_log(shape)   ? log_retire(store, shape, cell, seen, empty, 0, false, LOG_WAIT)
                              : cell_exchange(cell, seen, empty);
@@ -95,7 +95,7 @@ bool store_reset(struct store *store, const struct shape *shape, uint64_t hash)
     for (unsigned attempts = 0; (cell = find_kin(store, shape, hash, &seen, &kin)) != NULL; attempts++) {
         if (kin == KIN_LATER)
             return false;
-        if (forget(store, shape, cell, seen) || (has_record(shape) && attempts == PLACE_ATTEMPTS))
+        if (reset_cell(store, shape, cell, seen) || (has_record(shape) && attempts == PLACE_ATTEMPTS))
             break;
     }
     return true;

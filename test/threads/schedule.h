@@ -29,6 +29,7 @@ static void schedule_step(void);
 #include "store/permit.c"
 #include "store/place.c"
 #include "store/pool.c"
+#include "store/queue.c"
 #include "store/record.c"
 #include "store/settle.c"
 #include "store/succeed.c"
