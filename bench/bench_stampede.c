@@ -4,7 +4,7 @@
  *
  * Everything happens in virtual time, so the same seed gives the same picture on any machine: 500 clients want one thing each,
  * within 10 ms of each other, of a limit that lets 50 pass at once and 50 a second. The limit is the library's, asked with
- * weir_check(); a client hears of its decision 5 ms after it was made, with the wait in whole seconds as Retry-After has it.
+ * weir_admit(); a client hears of its decision 5 ms after it was made, with the wait in whole seconds as Retry-After has it.
  * They differ only in when they ask again:
  *
  *     immediate   at once, until they pass
@@ -12,6 +12,7 @@
  *     honoured    when Retry-After is over, until they pass
  *     jitter      as weir_retry.h says, up to 50 attempts
  *     defaults    as weir_retry.h says by default: 3 attempts
+ *     waiting     not at all: they say that they can wait, and the limit lets them
  *
  * Prints a table; with a folder as argument also writes NAME.csv there, requests and passed ones in each 100 ms.
  */
@@ -28,13 +29,16 @@
 #define SLOTS 300 /* half a minute */
 #define SEED UINT64_C(20261130)
 
-enum strategy { IMMEDIATE, FIXED, HONOURED, JITTER, DEFAULTS, STRATEGY_COUNT };
+enum strategy { IMMEDIATE, FIXED, HONOURED, JITTER, DEFAULTS, WAITING, STRATEGY_COUNT };
 
-static const char *const names[STRATEGY_COUNT] = { "immediate", "fixed", "honoured", "jitter", "defaults" };
+static const char *const names[STRATEGY_COUNT] = { "immediate", "fixed",    "honoured",
+                                                   "jitter",    "defaults", "waiting" };
 
 struct client {
-    weir_ns ask_at; /* WEIR_NO_TIME: it passed, or gave up */
+    weir_ns ask_at; /* WEIR_NO_TIME: it passed, gave up or waits */
     struct weir_retry retry;
+    struct weir_waiter_part part;
+    struct weir_waiter waiter;
 };
 
 struct run {
@@ -77,24 +81,46 @@ static weir_ns ask_again(struct run *run, struct client *client, weir_ns now, we
     }
 }
 
+static void note(unsigned slots[SLOTS], weir_ns now)
+{
+    size_t slot = (size_t)((now - WEIR_SECOND) / SLOT);
+    if (slot < SLOTS)
+        slots[slot]++;
+}
+
+static void note_success(struct run *run, weir_ns now)
+{
+    run->successes++;
+    run->last_success = now;
+    note(run->passed, now);
+}
+
+static void end_waiting(struct weir_waiter *waiter)
+{
+    struct run *run = waiter->owner;
+    if (waiter->decision.outcome == WEIR_ALLOW)
+        note_success(run, waiter->decision.decided_at);
+}
+
 static void ask(struct run *run, struct weir *weir, weir_limit_id limit, struct client *client)
 {
     weir_ns now = client->ask_at;
-    size_t slot = (size_t)((now - WEIR_SECOND) / SLOT);
     struct weir_decision decision;
-    if (weir_check(weir, limit, "all", 3, 1, now, &decision) != 0)
+    const struct weir_ask one = { .limit = limit, .key = "all", .key_len = 3, .cost = 1 };
+    client->waiter =
+        (struct weir_waiter){ .parts = &client->part, .part_room = 1, .done = end_waiting, .owner = run };
+    int error = run->strategy == WAITING
+                    ? weir_wait_start(weir, &client->waiter, &one, 1, WEIR_MINUTE, now, &decision)
+                    : weir_admit(weir, &one, 1, now, NULL, &decision);
+    if (error != 0)
         abort();
     run->attempts++;
-    if (slot < SLOTS)
-        run->asked[slot]++;
-    if (decision.outcome == WEIR_ALLOW) {
-        run->successes++;
-        run->last_success = now;
-        if (slot < SLOTS)
-            run->passed[slot]++;
-        client->ask_at = WEIR_NO_TIME;
+    note(run->asked, now);
+    client->ask_at = WEIR_NO_TIME;
+    if (decision.outcome == WEIR_ALLOW)
+        note_success(run, now);
+    if (decision.outcome != WEIR_DENY || run->strategy == WAITING)
         return;
-    }
     weir_ns seconds = (decision.retry_at - now + WEIR_SECOND - 1) / WEIR_SECOND;
     client->ask_at = ask_again(run, client, now, seconds * WEIR_SECOND);
 }
@@ -103,7 +129,9 @@ static void run_strategy(struct run *run, enum strategy strategy)
 {
     struct weir *weir;
     weir_limit_id limit;
-    const struct weir_limit fifty = { .name = "fifty", .rate = { 50, WEIR_SECOND }, .burst = 50 };
+    struct weir_limit fifty = { .name = "fifty", .rate = { 50, WEIR_SECOND }, .burst = 50 };
+    if (strategy == WAITING)
+        fifty.wait = (struct weir_wait){ WEIR_MINUTE, CLIENTS };
     const struct weir_options options = { .secret = (const uint8_t *)"stampede stampede" };
     if (weir_new(&weir, &options) != 0 || weir_limit_add(weir, &fifty, &limit) != 0)
         abort();
@@ -123,6 +151,8 @@ static void run_strategy(struct run *run, enum strategy strategy)
             break;
         ask(run, weir, limit, next);
     }
+    for (weir_ns at; (at = weir_wait_next(weir)) != WEIR_NO_TIME;)
+        (void)weir_wait_tick(weir, at, CLIENTS);
     weir_free(weir);
 }
 

@@ -80,6 +80,12 @@ class Check(CliTest):
             with self.subTest(why):
                 self.expect(["check", *arguments], status, out)
 
+    def test_a_duplicate_passes(self):
+        """It has the status of the first answer, and only the first was charged."""
+        self.write("weir.yaml", CONTRACT.replace("20", "1\n    retries: { free-within: 60s, by: request-id }"))
+        self.expect(["check", "tenant=acme", "request-id=7", "--times", "2"], YES,
+                    "allow tenant-requests remaining=0/1 reset=0.2s\nduplicate tenant-requests remaining=0/1\n", "")
+
     def test_json_is_one_object_a_line(self):
         _, out, err = self.expect(["check", "tenant=acme", "--times", "21", "--json"], NO)
         answers = [json.loads(line) for line in out.splitlines()]
