@@ -132,14 +132,15 @@ bool stream_has_hung_up(const struct stream *stream)
 
 static void on_shutdown(uv_shutdown_t *request, int status)
 {
-    (void)request;
     (void)status; /* a peer that is gone already needs no goodbye */
+    free(request);
 }
 
 void stream_finish(struct stream *stream)
 {
-    if (!stream->is_closing)
-        (void)uv_shutdown(&stream->shutdown, &stream->uv.stream, on_shutdown); /* fails when not connected */
+    uv_shutdown_t *request = stream->is_closing ? NULL : malloc(sizeof *request);
+    if (request != NULL && uv_shutdown(request, &stream->uv.stream, on_shutdown) != 0)
+        free(request); /* not connected any more */
 }
 
 void stream_close(struct stream *stream)

@@ -41,7 +41,6 @@ struct stream {
     const struct stream_events *events;
     size_t unsent; /* bytes queued */
     bool is_reading, is_closing;
-    uv_shutdown_t shutdown;
 };
 
 /* Take over a connected socket and start reading. Returns 0, or a libuv error: the socket is closed then, and closed
@@ -65,7 +64,7 @@ void stream_resume(struct stream *stream);
 /* Whether nobody reads the stream and its peer has finished sending, or the connection broke: no event tells of it. */
 bool stream_has_hung_up(const struct stream *stream);
 
-/* Say that no more will be sent, once everything queued has left. */
+/* Say that no more will be sent, once everything queued has left. Without memory for that nothing is said. */
 void stream_finish(struct stream *stream);
 
 void stream_close(struct stream *stream);

@@ -34,7 +34,7 @@ enum ask_state { ASK_IDLE, ASK_STARTED, ASK_DONE };
 struct verdict {
     struct weir_answer answer;
     weir_ns now;     /* lengths of time in it count from here */
-    bool has_waited; /* for `waited`; passing or not */
+    bool has_waited; /* for `waited`, whatever came of it */
     weir_ns waited;
     union {
         struct weir_reservation ticket; /* ASK_RESERVE; len 0: nothing was reserved */

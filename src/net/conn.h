@@ -47,10 +47,10 @@ struct worker;
 struct turn {
     struct turn *next;
     struct conn *conn;
-    enum door door;
     weir_ns now;        /* the stamp it is decided at */
-    unsigned minor;     /* HTTP/1.minor */
-    unsigned status;    /* of a reply that is bytes */
+    uint8_t door;       /* an enum door */
+    uint8_t minor;      /* HTTP/1.minor */
+    uint16_t status;    /* of a reply that is bytes */
     bool keeps_alive;   /* the connection goes on behind it */
     bool is_head;       /* HEAD: no body */
     bool is_always_200; /* ?status=200 */
@@ -90,8 +90,10 @@ struct conn {
     char *in;
     size_t in_len, in_cap;
     enum phase phase;
-    struct http1_parser parser;
-    struct chunked chunked;
+    union {
+        struct http1_parser parser; /* PHASE_HEAD */
+        struct chunked chunked;     /* PHASE_CHUNKS, PHASE_SKIP_CHUNKS */
+    };
     size_t head_len, body_len; /* PHASE_CHUNKS: head and decoded body, in front of what is still coded */
     uint64_t skip_left;        /* PHASE_SKIP */
     size_t need;               /* PHASE_BODY: bytes of head and body */

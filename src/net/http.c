@@ -263,6 +263,13 @@ static void handle(struct conn *conn, const struct plan *plan, struct slice body
     conn->is_handling = false;
 }
 
+/* Behind a body comes a head. */
+static void begin_head(struct conn *conn)
+{
+    conn->phase = PHASE_HEAD;
+    conn->parser = HTTP1_START;
+}
+
 /* Bytes of a body that go nowhere. Returns how many of `len` were used. */
 static size_t skip(struct conn *conn, char *at, size_t len)
 {
@@ -270,14 +277,14 @@ static size_t skip(struct conn *conn, char *at, size_t len)
         size_t used = len < conn->skip_left ? len : (size_t)conn->skip_left;
         conn->skip_left -= used;
         if (conn->skip_left == 0)
-            conn->phase = PHASE_HEAD;
+            begin_head(conn);
         return used;
     }
     size_t body_len;
     size_t used = len;
     enum chunked_result result = chunked_decode(&conn->chunked, at, len, &body_len, &used);
     if (result == CHUNKED_DONE)
-        conn->phase = PHASE_HEAD;
+        begin_head(conn);
     if (result == CHUNKED_BAD)
         refuse(conn, conn->chunked.status, conn->chunked.sentence);
     return used;
@@ -331,7 +338,7 @@ static void end_request(struct conn *conn, const char *at, size_t body_len, bool
     enum http1_result result = http1_parse(&parser, at, conn->head_len, &conn->worker->head);
     assert(result == HTTP1_DONE);
     route_plan(conn, &conn->worker->head, &plan);
-    conn->phase = PHASE_HEAD;
+    begin_head(conn);
     conn->owes_continue = false;
     handle(conn, &plan, (struct slice){ at + conn->head_len, body_len }, conn->worker->head.keeps_alive,
            is_last);

@@ -20,7 +20,8 @@ static void set_alarm(struct ticker *ticker)
     weir_ns next;
     do {
         next = weir_wait_next(limiter_of(ticker));
-        __atomic_store_n(&ticker->set_to, next, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&ticker->set_to, next, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     } while (weir_wait_next(limiter_of(ticker)) < next);
     alarm_set(&ticker->alarm, next);
 }
@@ -55,7 +56,11 @@ void ticker_look(struct worker *worker)
         ticker_advance(worker, 0);
         return;
     }
-    if (weir_wait_next(limiter_of(ticker)) >= __atomic_load_n(&ticker->set_to, __ATOMIC_SEQ_CST))
+    weir_ns next = weir_wait_next(limiter_of(ticker));
+    if (next == WEIR_NO_TIME)
+        return;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (next >= __atomic_load_n(&ticker->set_to, __ATOMIC_RELAXED))
         return;
     if (worker == ticker->worker)
         tick(ticker);

@@ -11,8 +11,8 @@
  *
  * Words      set_to: the ticker's worker stores it, every worker reads it. is_closed: under `lock`. virtual_now: under
  *            `lock`.
- * Ordering   seq_cst for set_to: who lowers weir_wait_next() and then reads set_to, and the ticker, which stores set_to
- *            and then reads weir_wait_next() again, cannot both miss each other.
+ * Ordering   a full fence on both sides: who lowers weir_wait_next() and then reads set_to, and the ticker, which stores
+ *            set_to and then reads weir_wait_next() again, cannot both miss each other.
  * Progress   the lock is taken to wake the ticker, and by each request of virtual time.
  */
 #ifndef WEIR_NET_TICKER_H

@@ -37,8 +37,7 @@ static unsigned write_verdict(struct turn *turn, const struct ask *ask, const st
     const struct weir_answer *answer = &verdict->answer;
     struct answer_manner manner = turn_manner(turn);
     enum answer_door door = answer_doors[turn->door];
-    struct answer_beside beside = { .has_waited =
-                                        verdict->has_waited && outcome_passes(answer->decision.outcome),
+    struct answer_beside beside = { .has_waited = verdict->has_waited,
                                     .waited = verdict->waited,
                                     .preferred = verdict->has_waited ? turn->preferred : 0 };
     if (ask->kind == ASK_RESERVE) {

@@ -9,9 +9,8 @@
 
 /* One request that waits. */
 struct parked {
-    struct weir_waiter waiter; /* first: its done() gets this */
+    struct weir_waiter waiter; /* first: its done() gets this; its owner is the ask */
     struct worker *worker;
-    struct ask *ask;
     struct parked *next; /* in worker->ended */
     struct weir_waiter_part parts[];
 };
@@ -63,7 +62,7 @@ static struct parked *parked_new(struct worker *worker, struct ask *ask, size_t 
     parked->waiter.acquires = ask->kind == ASK_ACQUIRE;
     parked->waiter.done = on_ended;
     parked->worker = worker;
-    parked->ask = ask;
+    parked->waiter.owner = ask;
     worker->parked_bytes += size;
     ask->held = parked;
     return parked;
@@ -80,13 +79,13 @@ static void park(struct parked *parked)
 {
     struct worker *worker = parked->worker;
     (void)__atomic_add_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST);
-    worker_let_go(worker, parked->ask);
+    worker_let_go(worker, parked->waiter.owner);
 }
 
 static void unpark(struct parked *parked)
 {
     struct worker *worker = parked->worker;
-    worker_hold(worker, parked->ask);
+    worker_hold(worker, parked->waiter.owner);
     parked_free(parked);
     if (__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST) == 0 && worker->is_draining)
         ticker_wake(&worker->server->ticker); /* whose worker waits for this */
@@ -98,7 +97,7 @@ static void unpark(struct parked *parked)
 static void take_handle(const struct worker *worker, const struct parked *parked, struct verdict *verdict)
 {
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    const struct ask *ask = parked->ask;
+    const struct ask *ask = parked->waiter.owner;
     bool has_passed = outcome_passes(verdict->answer.decision.outcome);
     if (ask->kind == ASK_ACQUIRE && has_passed)
         weir_waiter_permit(limiter, &parked->waiter, &verdict->permit);
@@ -170,7 +169,7 @@ static void waiting_start(struct decider *decider, struct ask *ask)
 /* Its turn or its deadline has come. */
 static void answer_parked(struct worker *worker, struct parked *parked)
 {
-    struct ask *ask = parked->ask;
+    struct ask *ask = parked->waiter.owner;
     struct verdict *verdict = &worker->verdict;
     weir_contract_waited(worker->server->contract, &parked->waiter, &verdict->answer);
     verdict->has_waited = true;
