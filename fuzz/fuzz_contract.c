@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_contract.c - any bytes as a contract: loaded or told why not, never a crash; what was loaded explains itself and
- * decides.
+ * fuzz_contract.c - any bytes as a contract: loaded or told why not, never a crash; what was loaded explains itself, decides,
+ * gives permits and takes them back, and lets callers wait.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,45 @@ static void check_findings(int error, const struct weir_diagnostics *diagnostics
         abort();
 }
 
+static void end(struct weir_waiter *waiter)
+{
+    *(bool *)waiter->owner = true;
+}
+
+/* A permit comes back once, and a waiter ends once: at its turn, at its deadline, or because it left. */
+static void take_turns(const struct weir_contract *contract, struct weir_request request, weir_ns now)
+{
+    static struct weir_waiter_part parts[WEIR_ASKS_MAX];
+    struct weir *limiter = weir_contract_limiter(contract);
+    struct weir_permit permit;
+    struct weir_answer answer;
+    bool was_held = false, has_ended = false;
+    if (weir_contract_acquire(contract, &request, now, &answer, &permit) == 0 && permit.len > 0) {
+        if (answer.decision.outcome != WEIR_ALLOW && answer.decision.outcome != WEIR_DUPLICATE)
+            abort();
+        if (weir_release(limiter, permit.bytes, permit.len, now, &was_held) != 0 || !was_held)
+            abort();
+        if (weir_release(limiter, permit.bytes, permit.len, now, &was_held) != 0 || was_held)
+            abort();
+    }
+    struct weir_waiter waiter = {
+        .parts = parts, .part_room = WEIR_ASKS_MAX, .acquires = true, .done = end, .owner = &has_ended
+    };
+    request.wait = WEIR_MINUTE;
+    if (weir_contract_wait(contract, &request, now, &waiter, &answer) != 0)
+        return;
+    bool waits = answer.decision.outcome == WEIR_WAIT;
+    if (waits && weir_wait_next(limiter) == WEIR_NO_TIME)
+        abort();
+    (void)weir_wait_tick(limiter, now + WEIR_SECOND, 10);
+    if (waits && !has_ended && !weir_wait_cancel(limiter, &waiter, now + WEIR_SECOND))
+        abort();
+    if (weir_wait_next(limiter) != WEIR_NO_TIME || (has_ended && !waits))
+        abort();
+    if (has_ended)
+        weir_contract_waited(contract, &waiter, &answer);
+}
+
 static void use(const struct weir_contract *contract, FILE *out)
 {
     static const struct weir_attribute attributes[] = {
@@ -60,13 +99,16 @@ static void use(const struct weir_contract *contract, FILE *out)
         { "api-key", "k-0001", 0 },      { "a", "b", 0 },
     };
     for (size_t count = 0; count <= sizeof attributes / sizeof *attributes; count++) {
-        struct weir_request request = { attributes, count, 1, false };
+        struct weir_request request = { .attributes = attributes, .attribute_count = count, .cost = 1 };
         struct weir_answer answer;
         int error = weir_contract_decide(contract, &request, count * WEIR_SECOND, &answer);
         if (error != 0 && error != WEIR_ERR_ASKS)
             abort();
-        if (error == 0 && (answer.decision.limit == WEIR_NO_LIMIT) != (answer.count == 0))
+        size_t watched = error == 0 ? (size_t)__builtin_popcountll(answer.watched) : 0;
+        if (error == 0 && (answer.decision.limit == WEIR_NO_LIMIT) != (answer.count == watched))
             abort();
+        if (error == 0)
+            take_turns(contract, request, count * WEIR_SECOND);
         struct weir_explain_options options = { .replicas = 3, .is_json = count % 2 == 0, .request = &request };
         if (count < 2 && weir_contract_explain(contract, &options, out) != 0)
             abort();
