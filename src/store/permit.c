@@ -144,6 +144,10 @@ enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen)
     struct record_view view;
     bool owns = is_of_cell(record, seen);
     bool takes = owns && look_at_record(ask, number, &view);
+    if (!PERMIT_TAKES_AT_ONCE) {
+        word_unlock(&record->lock);
+        lock_patiently(record);
+    }
     bool is_claimed = takes && claim_for(ask, record, &view);
     if (is_claimed && cell_shape_number(seen) != ask->shape->number)
         owns = put_tag(record, cell, seen, ask->key.word | (seen.tag & CELL_QUEUED));
@@ -374,7 +378,7 @@ static struct record *lock_holder(struct store *store, const struct store_permit
         lock_patiently(record);
         bool is_here = __atomic_load_n(&entry->fence, __ATOMIC_RELAXED) == permit->fence
                        && __atomic_load_n(&entry->record, __ATOMIC_RELAXED) == number;
-        if (is_here && (record->is_shared || record->hash == permit->hash))
+        if (is_here && (record->is_shared || ((record->hash ^ permit->hash) & CELL_TAG_MASK) == 0))
             return record;
         word_unlock(&record->lock);
         if (is_here)

@@ -12,6 +12,11 @@
 
 #include "store/table.h"
 
+/* A switch for a mutant that test/threads must catch: seeing that there is room and taking it is one step. */
+#ifndef PERMIT_TAKES_AT_ONCE
+#define PERMIT_TAKES_AT_ONCE 1
+#endif
+
 struct entry {
     uint32_t next; /* the pool's while it is free */
     uint32_t previous, record;

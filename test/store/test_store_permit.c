@@ -202,6 +202,22 @@ static void a_permit_is_one_entry_of_one_key(void **state)
     kit_close(&kit);
 }
 
+/* Two hashes of one tag are one key where the table is small: what either took, it can give back. */
+static void hashes_that_share_a_cell_share_their_permits(void **state)
+{
+    (void)state;
+    struct kit kit;
+    open_permits(&kit, 9, 20); /* sixteen cells: everybody's candidates */
+    const struct shape *shape = kit_shape(&kit, permits_of(2, 10 * S, WEIR_FULL_CLOSED));
+    struct store_answer a = acquire(&kit, shape, hash_at(&kit, 0, 1), 0, 1);
+    struct store_answer b = acquire(&kit, shape, hash_at(&kit, 1, 1), 0, 1);
+    assert_int_equal(b.report.remaining, 0);
+    struct store_permit first = permit_of(hash_at(&kit, 0, 1), &a), second = permit_of(hash_at(&kit, 1, 1), &b);
+    assert_true(store_permit_release(kit.store, shape, &second, 1));
+    assert_true(store_permit_release(kit.store, shape, &first, 1));
+    kit_close(&kit);
+}
+
 /* An undo takes out the very permit, wherever it stands, and none after it is gone. */
 static void an_undo_takes_back_what_it_gave(void **state)
 {
@@ -663,6 +679,7 @@ int main(void)
         cmocka_unit_test(who_does_not_take_writes_nothing),
         cmocka_unit_test(holders_renew_and_release),
         cmocka_unit_test(a_permit_is_one_entry_of_one_key),
+        cmocka_unit_test(hashes_that_share_a_cell_share_their_permits),
         cmocka_unit_test(an_undo_takes_back_what_it_gave),
         cmocka_unit_test(settling_leaves_permits_alone_and_a_reset_does_not),
         cmocka_unit_test(a_lost_key_gives_nothing_until_all_of_before_has_expired),

@@ -7,7 +7,9 @@
 
 #include "support/unit.h"
 
+#ifndef CREW_MAX
 #define CREW_MAX 16
+#endif
 
 struct crew {
     pthread_t threads[CREW_MAX];
