@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real nginx whose clock a test sets, and the library with the contract that `weir import nginx` makes of its very file.
+"""A real nginx whose clock a test sets, and the library with the contract that `weir import nginx` makes of its file.
 
-nginx gets its time from given_clock.c, in whole milliseconds, as it counts: so no request is near a boundary by accident of
-the machine, gaps may be hours, and what nginx did at an instant can be asked of the library at that instant. A clock that
-jumps does not wake nginx: whoever wants to know which delayed requests have gone on calls settle() first.
+nginx gets its time from given_clock.c, in whole milliseconds, as it counts: so no request is near a boundary by
+accident of the machine, gaps may be hours, and what nginx did at an instant can be asked of the library at that
+instant. A clock that jumps does not wake nginx: whoever wants to know which delayed requests have gone on calls settle() first.
 """
 import ctypes
 import mmap
@@ -102,8 +102,8 @@ class Nginx:
         return status == 200
 
     def settle(self):
-        """Until nginx has seen the time that was set and done all that was due. Its timers come behind the requests of a
-        turn, so the answer to the second one says that those of the first one's turn have run."""
+        """Until nginx has seen the time that was set and done all that was due. Its timers come behind the requests of
+        a turn, so the answer to the second one says that those of the first one's turn have run."""
         for _ in range(2):
             assert self.passes(self.shared, '/settle/', 'none')
 
@@ -121,7 +121,7 @@ def imported(config):
     return done.stdout
 
 
-# ---- The library: weir.h and weir_contract.h in the words of ctypes ----------------------------------------------------
+# ---- The library: weir.h and weir_contract.h in the words of ctypes ------------------------------------------------
 
 class Attribute(ctypes.Structure):
     _fields_ = [('name', ctypes.c_char_p), ('value', ctypes.c_char_p), ('len', ctypes.c_size_t)]
@@ -133,9 +133,9 @@ class Request(ctypes.Structure):
 
 
 class Decision(ctypes.Structure):
-    _fields_ = [('outcome', ctypes.c_int), ('policy', ctypes.c_int), ('reason', ctypes.c_int), ('limit', ctypes.c_int32),
-                ('capacity', ctypes.c_uint64), ('remaining', ctypes.c_uint64), ('decided_at', ctypes.c_uint64),
-                ('retry_at', ctypes.c_uint64), ('reset_at', ctypes.c_uint64)]
+    _fields_ = [('outcome', ctypes.c_int), ('policy', ctypes.c_int), ('reason', ctypes.c_int),
+                ('limit', ctypes.c_int32), ('capacity', ctypes.c_uint64), ('remaining', ctypes.c_uint64),
+                ('decided_at', ctypes.c_uint64), ('retry_at', ctypes.c_uint64), ('reset_at', ctypes.c_uint64)]
 
 
 class Answer(ctypes.Structure):
@@ -167,8 +167,8 @@ class Weir:
         self.library = ctypes.CDLL(os.path.join(folder, 'libweir-contract.so'))
         self.contract = ctypes.c_void_p()
         text = contract.encode()
-        error = self.library.weir_contract_parse(ctypes.byref(self.contract), text, ctypes.c_size_t(len(text)), b'imported',
-                                                 None, None)
+        error = self.library.weir_contract_parse(ctypes.byref(self.contract), text, ctypes.c_size_t(len(text)),
+                                                 b'imported', None, None)
         assert error == 0, error
         self.library.weir_contract_limiter.restype = ctypes.c_void_p
         self.limiter = ctypes.c_void_p(self.library.weir_contract_limiter(self.contract))
