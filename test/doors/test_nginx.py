@@ -32,6 +32,7 @@ class Backend:
 
     def __init__(self, status=200, delay=0, fields=()):
         self.seen = []
+        self.times = []  # (method, path, when it came)
         backend = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,6 +40,7 @@ class Backend:
 
             def answer(self):
                 self.rfile.read(int(self.headers.get('Content-Length', 0)))  # unread, it would reset the connection
+                backend.times.append((self.command, self.path, time.monotonic()))
                 backend.seen.append((self.command, self.path, dict(self.headers)))
                 time.sleep(delay)
                 body = b'forbidden by the application' if self.path == '/own-403' else b'the application'
@@ -75,8 +77,7 @@ class Nginx:
         self.dir = tempfile.mkdtemp(prefix='nginx-')
         os.chmod(self.dir, 0o755)  # started by root, its workers are somebody else
         self.port = free_port()
-        with open(os.path.join(EXAMPLES, name)) as file:
-            text = file.read()
+        text = self.text_of(name)
         for old, new in [('127.0.0.1:8080', weir_port), ('127.0.0.1:8000', app_port), ('127.0.0.1:8090', self.port)]:
             assert len(re.findall(f'^[^#]*{old}', text, re.M)) == 1, f'{old} once, so that the test can replace it'
             text = re.sub(old, f'127.0.0.1:{new}', text)
@@ -86,6 +87,10 @@ class Nginx:
         self.log_path = os.path.join(self.dir, 'log')
         with open(self.log_path, 'wb') as log:
             self.process = subprocess.Popen([NGINX, '-p', self.dir, '-c', config], stderr=log)
+
+    def text_of(self, name):
+        with open(os.path.join(EXAMPLES, name)) as file:
+            return file.read()
 
     def log(self):
         with open(self.log_path) as file:
