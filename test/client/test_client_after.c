@@ -6,8 +6,8 @@
  */
 #include <time.h>
 
-#include "random.h"
-#include "unit.h"
+#include "support/random.h"
+#include "support/unit.h"
 #include "weir_retry.h"
 
 #define S WEIR_SECOND

@@ -6,8 +6,8 @@
  * where the header takes the upper half of a product; and looks at the rules one by one. P41 itself is checked from a record
  * of what was sent, without either of them.
  */
-#include "random.h"
-#include "unit.h"
+#include "support/random.h"
+#include "support/unit.h"
 #include "weir_retry.h"
 
 #define STEPS 1200000

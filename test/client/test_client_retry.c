@@ -7,7 +7,7 @@
  */
 #include <assert.h>
 
-#include "unit.h"
+#include "support/unit.h"
 #include "weir_retry.h"
 
 #define MS WEIR_MILLISECOND
