@@ -122,8 +122,8 @@ static inline uint64_t weir_retry_budget_left(const struct weir_retry_budget *bu
 
 /* ---- One request --------------------------------------------------------------------------------------------- */
 
-/* How the wait before attempt k + 1 is drawn (k = 1, 2, ...) where the server did not say how long. After M. Brooker, "Exponential
-   backoff and jitter". */
+/* How the wait before attempt k + 1 is drawn (k = 1, 2, ...) where the server did not say how long. After M. Brooker,
+   "Exponential backoff and jitter". */
 enum weir_jitter {
     WEIR_JITTER_FULL,         /* from 0 to min(cap, base * 2^(k-1)): fewest attempts in all */
     WEIR_JITTER_DECORRELATED, /* min(cap, from base to 3 * the one before), which is base at first: never below base */

@@ -252,7 +252,7 @@ struct slice remote_tell_problem(struct client *client, const struct client_repl
 
 /* ---- Asking ----------------------------------------------------------------------------------------------- */
 
-/* Whether the reply is a decision: 200 for every one of them as asked, or the usual statuses of a server that did not hear it. */
+/* Whether the reply is a decision: 200 for every one of them, as asked, or the usual statuses where that was not heard. */
 static bool read_decision(const struct client_reply *reply, struct verdict *out)
 {
     return (reply->status == 200 || reply->status == 429 || reply->status == 503)
