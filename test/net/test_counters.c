@@ -9,6 +9,8 @@
 /* Where the three limits are counted: rows of two blocks, in no order. */
 static const uint32_t places[LIMITS] = { 70, 3, 0 };
 
+static const struct weir_contract_limit limits[LIMITS]; /* token buckets */
+
 static void claim_all(struct counters *counters)
 {
     memset(counters, 0, sizeof *counters);
@@ -67,10 +69,11 @@ static void each_answer_counts_where_it_should(void **state)
         static struct counters counters;
         claim_all(&counters);
         struct weir_answer answer = { .decision = said(row->binding.limit, row->binding.outcome),
+                                      .limits = limits,
                                       .count = row->each_count };
         for (size_t j = 0; j < row->each_count; j++)
             answer.each[j] = said(row->each[j].limit, row->each[j].outcome);
-        counters_decision(&counters, places, &answer);
+        counters_decision(&counters, places, &answer, false);
         for (size_t limit = 0; limit <= LIMITS; limit++) {
             expect_row(decisions(&counters, limit, WEIR_ALLOW) == row->allow[limit], row->why);
             expect_row(decisions(&counters, limit, WEIR_DENY) == row->deny[limit], row->why);
@@ -87,8 +90,8 @@ static void undecided_answers_count_by_policy_and_reason(void **state)
     struct weir_decision refused = {
         .limit = 1, .outcome = WEIR_REFUSED, .policy = WEIR_POLICY_CLOSED, .reason = WEIR_REASON_FULL
     };
-    struct weir_answer answer = { .decision = refused, .count = 1, .each = { refused } };
-    counters_decision(&counters, places, &answer);
+    struct weir_answer answer = { .decision = refused, .limits = limits, .count = 1, .each = { refused } };
+    counters_decision(&counters, places, &answer, false);
     uint64_t total = 0;
     for (size_t i = 0; i < LIMITS; i++)
         for (size_t policy = 0; policy < WEIR_POLICY_COUNT; policy++)
@@ -106,10 +109,11 @@ static void watched_limits_count_apart(void **state)
     static struct counters counters;
     claim_all(&counters);
     struct weir_answer answer = { .decision = said(2, WEIR_DENY),
+                                  .limits = limits,
                                   .count = 3,
                                   .watched = 3,
                                   .each = { said(0, WEIR_DENY), said(1, WEIR_ALLOW), said(2, WEIR_DENY) } };
-    counters_decision(&counters, places, &answer);
+    counters_decision(&counters, places, &answer, false);
     assert_int_equal(counters_row(&counters, places[0])->watched[WEIR_DENY], 1);
     assert_int_equal(counters_row(&counters, places[1])->watched[WEIR_ALLOW], 1);
     assert_int_equal(counters_row(&counters, places[2])->watched[WEIR_DENY], 0);
@@ -117,13 +121,67 @@ static void watched_limits_count_apart(void **state)
         assert_int_equal(decisions(&counters, limit, WEIR_DENY), limit == 2);
 
     answer = (struct weir_answer){ .decision = { .outcome = WEIR_ALLOW, .limit = WEIR_NO_LIMIT },
+                                   .limits = limits,
                                    .count = 1,
                                    .watched = 1,
                                    .each = { said(0, WEIR_DENY) } };
-    counters_decision(&counters, places, &answer);
+    counters_decision(&counters, places, &answer, false);
     assert_int_equal(counters_row(&counters, places[0])->watched[WEIR_DENY], 2);
     assert_int_equal(decisions(&counters, LIMITS, WEIR_ALLOW), 1); /* no limit bound it */
     counters_deinit(&counters);
+}
+
+/* A door that gives no permits takes none: what a concurrency limit says there is a look. */
+static void looks_count_apart(void **state)
+{
+    struct weir_contract_limit mixed[LIMITS] = { [1] = { .algorithm = WEIR_CONCURRENCY } };
+    static struct counters counters;
+    (void)state;
+    claim_all(&counters);
+    struct weir_answer answer = { .decision = said(0, WEIR_ALLOW),
+                                  .limits = mixed,
+                                  .count = 2,
+                                  .each = { said(0, WEIR_ALLOW), said(1, WEIR_ALLOW) } };
+    counters_decision(&counters, places, &answer, false);
+    assert_int_equal(decisions(&counters, 0, WEIR_ALLOW), 1);
+    assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 0);
+    assert_int_equal(counters_row(&counters, places[1])->looks[WEIR_ALLOW], 1);
+    counters_decision(&counters, places, &answer, true);
+    assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 1);
+    assert_int_equal(counters_row(&counters, places[1])->looks[WEIR_ALLOW], 1);
+
+    answer.decision = answer.each[1] = said(1, WEIR_DENY);
+    counters_decision(&counters, places, &answer, false);
+    assert_int_equal(counters_row(&counters, places[1])->looks[WEIR_DENY], 1);
+    for (size_t limit = 0; limit <= LIMITS; limit++) /* by no limit that took part in deciding */
+        assert_int_equal(decisions(&counters, limit, WEIR_DENY), 0);
+    counters_deinit(&counters);
+}
+
+static void waits_fall_into_their_buckets(void **state)
+{
+    static const struct {
+        const char *why;
+        weir_ns waited;
+        size_t bucket;
+    } waits[] = {
+        { "not at all", 0, 0 },
+        { "a millisecond is within its bound", WEIR_MILLISECOND, 0 },
+        { "a nanosecond more is not", WEIR_MILLISECOND + 1, 1 },
+        { "a fifth of a second", 200 * WEIR_MILLISECOND, 7 },
+        { "a hundred seconds", 100 * WEIR_SECOND, COUNTERS_WAITS - 1 },
+        { "a day", 86400 * WEIR_SECOND, COUNTERS_WAITS },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(waits); i++) {
+        static struct counters counters;
+        memset(&counters, 0, sizeof counters);
+        counters_wait(&counters, WAIT_SERVED, waits[i].waited);
+        counters_wait(&counters, WAIT_TIMEOUT, WEIR_SECOND); /* whoever was not served tells nothing of waits */
+        expect_row(counters.wait_times[waits[i].bucket] == 1, waits[i].why);
+        expect_row(counters.wait_sum_ns == waits[i].waited, waits[i].why);
+        expect_row(counters.waits[WAIT_SERVED] == 1 && counters.waits[WAIT_TIMEOUT] == 1, waits[i].why);
+    }
 }
 
 /* A row that another limit gets begins at zero; a limit without a row is not counted, and nothing breaks. */
@@ -132,15 +190,15 @@ static void rows_are_given_at_zero(void **state)
     (void)state;
     static struct counters counters;
     claim_all(&counters);
-    struct weir_answer answer = { .decision = said(1, WEIR_ALLOW),
-                                  .count = 1,
-                                  .each = { said(1, WEIR_ALLOW) } };
-    counters_decision(&counters, places, &answer);
+    struct weir_answer answer = {
+        .decision = said(1, WEIR_ALLOW), .limits = limits, .count = 1, .each = { said(1, WEIR_ALLOW) }
+    };
+    counters_decision(&counters, places, &answer, false);
     assert_true(counters_claim(&counters, places[1]));
     assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 0);
     assert_true(counters_claim(&counters, COUNTERS_ROWS - 1));
     const uint32_t nowhere[LIMITS] = { COUNTERS_NO_ROW, COUNTERS_NO_ROW, COUNTERS_NO_ROW };
-    counters_decision(&counters, nowhere, &answer);
+    counters_decision(&counters, nowhere, &answer, false);
     assert_int_equal(decisions(&counters, 1, WEIR_ALLOW), 0);
     counters_deinit(&counters);
 }
@@ -176,6 +234,8 @@ int main(void)
         cmocka_unit_test(each_answer_counts_where_it_should),
         cmocka_unit_test(undecided_answers_count_by_policy_and_reason),
         cmocka_unit_test(watched_limits_count_apart),
+        cmocka_unit_test(looks_count_apart),
+        cmocka_unit_test(waits_fall_into_their_buckets),
         cmocka_unit_test(rows_are_given_at_zero),
         cmocka_unit_test(times_fall_into_the_bucket_of_their_mean),
     };
