@@ -147,6 +147,8 @@ enum turn permit_charge(struct ask *ask, struct cell *cell, struct cell seen)
     if (!PERMIT_TAKES_AT_ONCE) {
         word_unlock(&record->lock);
         lock_patiently(record);
+        owns = is_of_cell(record, seen);
+        takes = takes && owns;
     }
     bool is_claimed = takes && claim_for(ask, record, &view);
     if (is_claimed && cell_shape_number(seen) != ask->shape->number)
@@ -471,8 +473,11 @@ bool permit_foresee(struct store *store, const struct shape *shape, struct cell 
         return false;
     bool owns = is_of_cell(record, seen);
     if (owns) {
-        struct record_view view = record_view(store, record, begins_at(shape, now));
+        weir_ns from = begins_at(shape, now);
+        struct record_view view = record_view(store, record, from);
         *out = record_foresee(store, shape, &view, ahead, cost);
+        if (*out == view.at)
+            *out = from; /* it is free, also for a stamp that is older than the record's latest */
     }
     word_unlock(&record->lock);
     return owns;
