@@ -325,10 +325,11 @@ class BadInput(unittest.TestCase):
                     connection.socket.close()
                 for connection in connections[:i % 2]:
                     connection.socket.shutdown(socket.SHUT_WR)
-                    self.assertIsNone(connection.reply())
+                    reply = connection.reply()  # a refusal, while those of before have not all left
+                    self.assertTrue(reply is None or reply.status == 429)
                     connection.socket.close()
             wait_for(lambda: server.metric('weir_waiting') == 0)
-            self.assertEqual(server.metric('weir_waits_total{end="refused"}'), 100000)
+            self.assertGreaterEqual(server.metric('weir_waits_total{end="refused"}'), 100000)
             self.assertEqual(server.metric('weir_waits_total{end="served"}'), 0)
 
 
