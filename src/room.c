@@ -207,10 +207,10 @@ void room_leave(struct weir *weir, struct weir_waiter *waiter, weir_ns at)
 /* ---- Instants ------------------------------------------------------------------------------------------------------- */
 
 /* What can never pass any more, or is not counted any more, is decided at once. */
-weir_ns room_due(struct weir *weir, const struct weir_waiter *waiter, weir_ns at)
+weir_ns room_due(struct weir *weir, const struct weir_waiter *waiter, weir_ns from)
 {
     const struct weir_set *set = set_current(weir);
-    weir_ns due = at;
+    weir_ns since = waiter_state(waiter)->started_at, at = from > since ? from : since, due = at;
     for (size_t i = 0; i < waiter_state(waiter)->joint_count; i++) {
         const struct stand *stand = waiter_stand(waiter, i);
         weir_limit_id limit;
@@ -251,10 +251,8 @@ void room_touch(struct weir *weir, uint64_t hash, weir_ns stamp)
         return;
     room_lock(weir);
     const struct stand *first = room_first(&weir->room, hash);
-    if (first != NULL && waiter_state(first->waiter)->behind == 0) {
-        weir_ns since = waiter_state(first->waiter)->started_at;
-        look_again(weir, first->waiter, stamp > since ? stamp : since);
-    }
+    if (first != NULL && waiter_state(first->waiter)->behind == 0)
+        look_again(weir, first->waiter, stamp);
     room_unlock(weir, false);
 }
 

@@ -150,8 +150,8 @@ void room_enter(struct weir *weir, struct weir_waiter *waiter);
 /* Out of all; at `at` those who are first now look when they can pass. */
 void room_leave(struct weir *weir, struct weir_waiter *waiter, weir_ns at);
 
-/* When somebody who is first everywhere can pass, looked at now; not before `at`. */
-weir_ns room_due(struct weir *weir, const struct weir_waiter *waiter, weir_ns at);
+/* When somebody who is first everywhere can pass, looked at now; not before `from`, nor before it came. */
+weir_ns room_due(struct weir *weir, const struct weir_waiter *waiter, weir_ns from);
 
 /* `due` has changed. */
 void room_reschedule(struct weir *weir, struct weir_waiter *waiter);

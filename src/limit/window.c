@@ -379,16 +379,19 @@ weir_ns sliding_foresee(const struct shape *shape, uint64_t word, weir_ns now, u
 {
     struct sliding seen = sliding_read(&shape->window, word, now);
     weir_ns period = shape->window.period;
+    uint64_t here = seen.index;
     for (;;) {
         u128 all = (u128)seen.current + ahead + cost;
         uint64_t elapsed =
             all > shape->capacity ? period : fades_at(period, shape->capacity - (uint64_t)all, seen.previous);
+        if (seen.index == here && elapsed <= seen.elapsed)
+            return now; /* which may be stale, and then says nothing about that window */
         u128 instant = (u128)seen.index * period + elapsed;
         instant = instant > shape->window.phase ? instant - shape->window.phase : 0;
         if (instant > WEIR_HORIZON)
             return WEIR_NO_TIME;
         if (elapsed < period)
-            return instant > now ? (weir_ns)instant : now;
+            return (weir_ns)instant;
 
         uint64_t end = counted_at_end(shape, seen.previous, seen.current);
         uint64_t gone = end - seen.current < ahead ? end - seen.current : ahead;
