@@ -9,7 +9,12 @@
  * A waiter outlives reloads, and its answer is in the words of the contract in force when it is read: limits have other
  * numbers then, stand in another order, or are gone.
  */
+#include <sched.h>
+
 #include "rule/decide.h"
+
+/* A queue belongs to the set in force, so unlike a decision every start finds out about a reload that is half done. */
+#define LOOKS_BEFORE_YIELD 8
 
 /* ---- Starting ------------------------------------------------------------------------------------------------------ */
 
@@ -105,6 +110,8 @@ int weir_contract_wait(const struct weir_contract *contract, const struct weir_r
         int error = start_once(rules, request, now, waiter, out);
         if (error != WEIR_ERR_CHANGED)
             return error;
+        if (looks >= LOOKS_BEFORE_YIELD)
+            (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
     }
     decide_nothing(rules, now, out);
     end_empty(waiter, &out->decision);
