@@ -324,7 +324,14 @@ int permit_reserve_shared(struct store *store, const struct shape *shape, struct
     return 0;
 }
 
-/* The successor's own record is not needed then, but what was reserved for it is. */
+/* Permits that nobody else can have. */
+static uint32_t unavailable(const struct record *record)
+{
+    return record->reserved > record->entries ? record->reserved : record->entries;
+}
+
+/* The successor's own record is not needed then. What was reserved for it is, but for what is held already beyond the old
+   reservation. */
 void permit_succeed_shared(struct store *store, const struct shape *old, const struct shape *next)
 {
     struct slot *from = slot_of(store, old), *to = slot_of(store, next);
@@ -332,8 +339,11 @@ void permit_succeed_shared(struct store *store, const struct shape *old, const s
         return;
     struct record *record = record_of(store, from->ring);
     lock_patiently(record);
+    uint32_t before = unavailable(record);
     record->reserved += (uint32_t)next->capacity;
+    uint32_t excess = before + (uint32_t)next->capacity - unavailable(record);
     word_unlock(&record->lock);
+    pool_unreserve(&store->permits, excess);
     pool_give(&store->records, to->ring);
     pool_unreserve(&store->records, 1);
     to->ring = from->ring;
@@ -348,11 +358,11 @@ void permit_release_shared(struct store *store, const struct shape *shape, struc
     lock_patiently(record);
     while (!slot->is_handed_on && record->first != POOL_NONE)
         record_drop(store, record, record->first);
-    uint32_t before = record->reserved > record->entries ? record->reserved : record->entries;
+    uint32_t excess = unavailable(record);
     record->reserved -= (uint32_t)shape->capacity;
-    uint32_t after = record->reserved > record->entries ? record->reserved : record->entries;
+    excess -= unavailable(record);
     word_unlock(&record->lock);
-    pool_unreserve(&store->permits, before - after);
+    pool_unreserve(&store->permits, excess);
     store->reserved_permits -= shape->capacity;
     if (slot->is_handed_on)
         return;
