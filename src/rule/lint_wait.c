@@ -124,11 +124,11 @@ static bool waits_at_any_door(const struct rule *rule)
 
 static void likewise(size_t others, char out[40])
 {
-    (void)snprintf(out, 40,
-                   others == 0   ? ""
-                   : others == 1 ? " (one more likewise)"
-                                 : " (%zu more likewise)",
-                   others);
+    out[0] = '\0';
+    if (others == 1)
+        (void)snprintf(out, 40, " (one more likewise)");
+    else if (others > 1)
+        (void)snprintf(out, 40, " (%zu more likewise)", others);
 }
 
 /* Once for the contract: it is no fault of a limit, and the same for all. */
