@@ -232,7 +232,7 @@ class Lines(unittest.TestCase):
             self.assertLess(done, len(sent), 'it is not read on')
             connection.socket.settimeout(PATIENCE)
             with open(f'/proc/{door.server.process.pid}/statm') as file:
-                self.assertLess(int(file.read().split()[1]) * 4096, 120 << 20)
+                self.assertLess(int(file.read().split()[1]) * 4096, 200 << 20)
             door.go(0.2)
             self.assertEqual(connection.reply().json['waited'], 0.2)
             import threading
