@@ -157,11 +157,18 @@ const char *nginx_use_read(const struct directive *directive, bool is_conn, stru
     return NULL;
 }
 
-uint64_t nginx_wait_ms(const struct zone *zone, const struct use *use)
+/*
+ * The last turn of a full queue, and at least a tenth of a second more: threads of a server read their clocks apart, and a
+ * crowd that comes at once would lose its last place to that. Whole seconds, which is what `Prefer: wait` says.
+ */
+uint64_t nginx_wait_seconds(const struct zone *zone, const struct use *use)
 {
     uint64_t turn_ns =
         (zone->seconds * WEIR_SECOND + zone->count - 1) / zone->count; /* begins at a whole one */
-    return ((use->most - use->at_once) * turn_ns + 999999) / 1000000;
+    uint64_t last_ns = (use->most - use->at_once) * turn_ns;
+    uint64_t up_to = (last_ns + WEIR_SECOND / 10) / WEIR_SECOND + 1;
+    return last_ns <= WEIR_WAIT_MAX && up_to * WEIR_SECOND > WEIR_WAIT_MAX ? WEIR_WAIT_MAX / WEIR_SECOND
+                                                                           : up_to;
 }
 
 /* Whether all that wait have room and time: a queue is bounded in both. */
@@ -174,10 +181,10 @@ static bool can_wait(struct config *config, const struct zone *zone, const struc
                     (unsigned long long)queue, WEIR_QUEUE_MAX);
         return false;
     }
-    if (nginx_wait_ms(zone, use) * 1000000 > WEIR_WAIT_MAX) {
+    if (nginx_wait_seconds(zone, use) * WEIR_SECOND > WEIR_WAIT_MAX) {
         NGINX_ERROR(config->import, use->at, cure,
                     "limit_req lets requests wait, the last for %llu s: nobody can for more than a day",
-                    (unsigned long long)(nginx_wait_ms(zone, use) / 1000));
+                    (unsigned long long)nginx_wait_seconds(zone, use) - 1);
         return false;
     }
     return true;

@@ -160,8 +160,8 @@ const struct directive *nginx_use_first(const struct directive *block, const cha
 const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out,
                            struct slice *zone);
 
-/* How long the last of all that can wait by this use of a limit_req waits, rounded up; 0: none waits. */
-uint64_t nginx_wait_ms(const struct zone *zone, const struct use *use);
+/* How long all that can wait by this use of a limit_req need to, rounded up with something to spare. */
+uint64_t nginx_wait_seconds(const struct zone *zone, const struct use *use);
 
 /* ---- Where a zone holds: import_nginx_where.c -------------------------------------------------------------------------- */
 

@@ -164,7 +164,7 @@ static void add_key(struct text *out, const struct nginx_key *key)
 /* What passes at once is a bucket, and what waits is its queue; with nothing but one at once it is a queue by name. */
 static void add_shape(struct text *out, const struct zone *zone, const struct use *use)
 {
-    uint64_t queue = use->most - use->at_once, wait_ms;
+    uint64_t queue = use->most - use->at_once;
     if (zone->seconds == 0) {
         text_format(out, "    algorithm: concurrency\n    at-most: %llu\n    hold: " HOLD "\n",
                     (unsigned long long)use->most);
@@ -176,11 +176,9 @@ static void add_shape(struct text *out, const struct zone *zone, const struct us
     text_add(out, zone->rate);
     if (!is_queue)
         text_format(out, "\n    burst: %llu", (unsigned long long)use->at_once + 1);
-    wait_ms = nginx_wait_ms(zone, use);
     if (queue > 0)
-        text_format(out, "\n    wait: { up-to: %llu%s, queue: %llu }",
-                    (unsigned long long)(wait_ms % 1000 == 0 ? wait_ms / 1000 : wait_ms),
-                    wait_ms % 1000 == 0 ? "s" : "ms", (unsigned long long)queue);
+        text_format(out, "\n    wait: { up-to: %llus, queue: %llu }",
+                    (unsigned long long)nginx_wait_seconds(zone, use), (unsigned long long)queue);
     text_put(out, "\n");
 }
 

@@ -139,14 +139,14 @@ static void F06_queues(void **state)
         "    key: [ip]\n"
         "    algorithm: leaky-queue\n"
         "    rate: 2/m\n"
-        "    wait: { up-to: 90s, queue: 3 }\n",
+        "    wait: { up-to: 91s, queue: 3 }\n",
         "  - name: perip-burst-3-delay-1\n"
         "    when: { ip: { not: \"10.0.0.0/8\" }, path: \"/d**\" }\n"
         "    key: [ip]\n"
         "    algorithm: leaky-bucket\n"
         "    rate: 2/m\n"
         "    burst: 2\n"
-        "    wait: { up-to: 60s, queue: 2 }\n",
+        "    wait: { up-to: 61s, queue: 2 }\n",
         "  # limit_req_zone $server_name zone=all:1m rate=100r/s: empty for a server without a name, and an "
         "empty "
         "key is not limited.\n",
@@ -162,25 +162,29 @@ static void shapes(void **state)
         const char *why, *rate, *use, *shape;
     } rows[] = {
         { "no burst", "7r/s", "", "leaky-bucket\n    rate: 7/s\n    burst: 1\n" },
-        { "up-to is rounded up: 3/7 s", "7r/s", "burst=3",
-          "leaky-queue\n    rate: 7/s\n    wait: { up-to: 429ms, queue: 3 }\n" },
-        { "a whole second and seven parts of a nanosecond: each turn is rounded up to one", "7r/s", "burst=7",
-          "leaky-queue\n    rate: 7/s\n    wait: { up-to: 1001ms, queue: 7 }\n" },
-        { "a whole second", "10r/s", "burst=10",
-          "leaky-queue\n    rate: 10/s\n    wait: { up-to: 1s, queue: 10 }\n" },
+        { "a queue of all the burst", "7r/s", "burst=3",
+          "leaky-queue\n    rate: 7/s\n    wait: { up-to: 1s, queue: 3 }\n" },
+        { "a whole second needs more than itself", "10r/s", "burst=10",
+          "leaky-queue\n    rate: 10/s\n    wait: { up-to: 2s, queue: 10 }\n" },
+        { "0.9 s are too near to one", "10r/s", "burst=9",
+          "leaky-queue\n    rate: 10/s\n    wait: { up-to: 2s, queue: 9 }\n" },
+        { "0.8 s are not", "10r/s", "burst=8",
+          "leaky-queue\n    rate: 10/s\n    wait: { up-to: 1s, queue: 8 }\n" },
         { "less than a millisecond", "5000r/s", "burst=1",
-          "leaky-queue\n    rate: 5000/s\n    wait: { up-to: 1ms, queue: 1 }\n" },
+          "leaky-queue\n    rate: 5000/s\n    wait: { up-to: 1s, queue: 1 }\n" },
         { "two of five at once", "7r/s", "burst=5 delay=2",
-          "leaky-bucket\n    rate: 7/s\n    burst: 3\n    wait: { up-to: 429ms, queue: 3 }\n" },
+          "leaky-bucket\n    rate: 7/s\n    burst: 3\n    wait: { up-to: 1s, queue: 3 }\n" },
         { "a delay as large as the burst", "7r/s", "burst=5 delay=5",
           "leaky-bucket\n    rate: 7/s\n    burst: 6\n" },
         { "a larger one", "7r/s", "burst=5 delay=9", "leaky-bucket\n    rate: 7/s\n    burst: 6\n" },
         { "the last word about it counts", "7r/s", "burst=5 nodelay delay=4",
-          "leaky-bucket\n    rate: 7/s\n    burst: 5\n    wait: { up-to: 143ms, queue: 1 }\n" },
+          "leaky-bucket\n    rate: 7/s\n    burst: 5\n    wait: { up-to: 1s, queue: 1 }\n" },
         { "and so does the last burst", "7r/s", "burst=5 delay=4 nodelay burst=2",
           "leaky-bucket\n    rate: 7/s\n    burst: 3\n" },
         { "as long as anybody can wait", "1r/m", "burst=1440",
           "leaky-queue\n    rate: 1/m\n    wait: { up-to: 86400s, queue: 1440 }\n" },
+        { "a minute less", "1r/m", "burst=1439",
+          "leaky-queue\n    rate: 1/m\n    wait: { up-to: 86341s, queue: 1439 }\n" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[500], shape[500];
