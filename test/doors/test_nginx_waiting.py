@@ -14,7 +14,7 @@ import unittest
 from door import Connection, Server, request, wait_for
 from test_nginx import EXAMPLES, NGINX, Backend, Nginx
 
-PLACES = 10
+PLACES = 9
 SLOW = [('rate: 5/s', 'rate: 1/1h'), ('up-to: 2s', 'up-to: 12h'), ('"wait=2"', '"wait=40000"'),
         ('proxy_read_timeout    3s;', 'proxy_read_timeout 50000s;')]
 
@@ -83,10 +83,10 @@ class Stack:
 @unittest.skipUnless(os.access(NGINX, os.X_OK), 'nginx is not installed')
 class Waiting(unittest.TestCase):
     def test_turns_at_the_pace_of_the_contract(self):
-        """All at once: one passes, ten in turn, two find no place. The application sees what the pace allows."""
+        """All at once: one passes, nine in turn, others find no place. The application sees what the pace allows."""
         with Stack([]) as stack:
             begun = time.monotonic()
-            sent = [stack.send(f'/pay/{i}') for i in range(PLACES + 3)]
+            sent = [stack.send(f'/pay/{i}') for i in range(PLACES + 4)]
             replies = [connection.reply() for connection in sent]
             statuses = sorted(reply.status for reply in replies)
             seen = [at for _, path, at in stack.app.times if path.startswith('/pay/')]
@@ -105,15 +105,15 @@ class Waiting(unittest.TestCase):
             stack.park(PLACES)
             refused = stack.nginx.ask('/pay/x', 'POST')
             self.assertEqual(refused.status, 429)
-            # Ten turns of an hour are taken, and the pace began a moment ago.
-            self.assertTrue(10 * 3600 < int(refused.fields['retry-after']) <= 11 * 3600, refused.fields)
+            # Nine turns of an hour are taken, and the pace began a moment ago.
+            self.assertTrue(9 * 3600 < int(refused.fields['retry-after']) <= 10 * 3600, refused.fields)
             self.assertEqual(stack.nginx.ask('/shop').status, 200, 'only payments wait')
             self.assertEqual(len(stack.app.seen), 2)
 
     def test_B27_a_client_that_goes_away_frees_its_place(self):
-        """However it asked: nginx sees it during the subrequest and closes its connection to weir."""
-        ways = {'GET': dict(method='GET', body=b''), 'POST': dict(body=b'x' * 10),
-                'long POST': dict(body=b'x' * 100000)}
+        """nginx sees it during the subrequest and closes its connection to weir. (It cannot behind a body that is too
+        long for the socket's buffers, of which it reads nothing yet.)"""
+        ways = {'GET': dict(method='GET', body=b''), 'POST': dict(body=b'x' * 10000)}
         for why, how in ways.items():
             with self.subTest(why), Stack(SLOW) as stack:
                 self.assertEqual(stack.nginx.ask('/pay/0', 'POST').status, 200)
