@@ -151,9 +151,10 @@ static const struct shape *shape_to_find(const struct weir_set *set, const struc
     return shape != NULL ? shape : set->limits[limit]->shape;
 }
 
+/* Who is to be refused is, as soon as somebody comes to do it. */
 static void look_again(struct weir *weir, struct weir_waiter *waiter, weir_ns at)
 {
-    waiter_state(waiter)->due = room_due(weir, waiter, at);
+    waiter_state(waiter)->due = waiter_state(waiter)->is_refused ? at : room_due(weir, waiter, at);
     room_reschedule(weir, waiter);
 }
 
@@ -231,7 +232,7 @@ weir_ns room_due(struct weir *weir, const struct weir_waiter *waiter, weir_ns fr
 void room_reschedule(struct weir *weir, struct weir_waiter *waiter)
 {
     struct waiter *state = waiter_state(waiter);
-    weir_ns at = state->is_refused ? 0 : state->due < state->deadline ? state->due : state->deadline;
+    weir_ns at = state->due < state->deadline ? state->due : state->deadline;
     if (at == state->entry.at)
         return;
     bool is_earlier = at < state->entry.at;
