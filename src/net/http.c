@@ -238,6 +238,8 @@ static void handle(struct conn *conn, const struct plan *plan, struct slice body
     struct worker *worker = conn->worker;
     const struct http1_head *head = &worker->head;
     pass_time(conn, head);
+    if (conn->is_gone)
+        return;
     struct turn *turn = line_join(conn);
     if (turn == NULL) {
         conn_break(conn);

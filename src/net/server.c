@@ -159,6 +159,7 @@ static int make_server(struct server *server, const struct server_options *optio
         return status;
     server->conns_max = connection_limit();
     server->worker_count = options->workers > 0 ? options->workers : core_count();
+    server->workers_open = server->worker_count;
     server->workers = calloc(server->worker_count, sizeof *server->workers);
     if (server->workers == NULL || !make_edition(server)) {
         (void)fprintf(stderr, "weir: out of memory\n");

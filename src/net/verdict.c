@@ -234,6 +234,7 @@ static void on_decided(struct ask *ask, const struct verdict *verdict)
     struct turn *turn = ask->owner;
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
+    bool is_served_now = conn->is_active;
     conn->asks_pending--;
     if (verdict != NULL && !ask->is_peek)
         count_answer(worker, &verdict->answer, ask->kind == ASK_ACQUIRE);
@@ -249,7 +250,8 @@ static void on_decided(struct ask *ask, const struct verdict *verdict)
     } else if (verdict != NULL || !turn->is_asking) {
         answer_turn(turn, ask, verdict); /* which may be the end of both */
     }
-    worker_mark(worker, conn);
+    if (!is_served_now)
+        worker_mark(worker, conn);
 }
 
 /* ---- Asking ------------------------------------------------------------------------------------------------------ */

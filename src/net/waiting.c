@@ -78,7 +78,7 @@ static void parked_free(struct parked *parked)
 static void park(struct parked *parked)
 {
     struct worker *worker = parked->worker;
-    (void)__atomic_add_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_add_fetch(&worker->server->parked_count, 1, __ATOMIC_RELAXED);
     worker_let_go(worker, parked->waiter.owner);
 }
 
@@ -87,8 +87,7 @@ static void unpark(struct parked *parked)
     struct worker *worker = parked->worker;
     worker_hold(worker, parked->waiter.owner);
     parked_free(parked);
-    if (__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_SEQ_CST) == 0 && worker->is_draining)
-        ticker_wake(&worker->server->ticker); /* whose worker waits for this */
+    (void)__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- Starting ------------------------------------------------------------------------------------------------------ */

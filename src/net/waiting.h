@@ -8,8 +8,7 @@
  * ends the wait; the request's own worker finds it in its inbox and has it answered.
  *
  * Words      worker->ended: under worker->inbox_lock. server->parked_count: every worker adds and subtracts.
- * Ordering   the lock carries what the ending thread wrote. parked_count is seq_cst: a drain reads it after it was told
- *            that somebody's last one has ended.
+ * Ordering   the lock carries what the ending thread wrote. parked_count is relaxed: it is a gauge.
  * Progress   the lock is held for a few instructions.
  * Reuse      a parked request's memory is freed by its own worker, after it was taken back from the limiter
  *            (weir_wait_cancel() said so) or had ended.

@@ -202,14 +202,15 @@ static bool has_ticker(const struct worker *worker)
 }
 
 /*
- * A drained worker has no connections any more: closing its handles ends its loop. The one that ends waits stays as long
- * as anybody waits.
+ * A drained worker has no connections any more: closing its handles ends its loop. The one that ends waits goes last, since
+ * others may still have some.
  */
 static void close_when_drained(struct worker *worker)
 {
+    struct server *server = worker->server;
     if (worker->drain_rounds < DRAIN_ROUNDS || worker->is_closing || worker->conns != NULL)
         return;
-    if (has_ticker(worker) && __atomic_load_n(&worker->server->parked_count, __ATOMIC_SEQ_CST) > 0)
+    if (has_ticker(worker) && __atomic_load_n(&server->workers_open, __ATOMIC_ACQUIRE) > 1)
         return;
     uv_mutex_lock(&worker->inbox_lock);
     bool is_empty = worker->inbox == NULL;
@@ -222,7 +223,9 @@ static void close_when_drained(struct worker *worker)
     worker->decider->close(worker->decider);
     worker->decider = NULL;
     if (has_ticker(worker))
-        ticker_close(&worker->server->ticker);
+        ticker_close(&server->ticker);
+    else if (__atomic_sub_fetch(&server->workers_open, 1, __ATOMIC_RELEASE) == 1)
+        ticker_wake(&server->ticker);
     close_handle(&worker->wake);
     close_handle(&worker->prepare);
     close_handle(&worker->check);

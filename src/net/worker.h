@@ -7,7 +7,8 @@
  *
  * Words      worker->inbox, reloads_done, ended: under inbox_lock. worker->load: the acceptor adds, the worker
  *            subtracts. server->is_draining: the main thread sets it once. server->epoch: the main thread
- *            raises it. worker->epoch_done: the worker stores, the main thread reads.
+ *            raises it. worker->epoch_done: the worker stores, the main thread reads. server->workers_open: each
+ *            worker lowers it at its end, the one with the ticker reads it.
  * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up
  *            that follows carries it. epoch and epoch_done are release and acquire: what a worker did before it
  *            said that it is done has happened before the main thread frees what it did it with.
@@ -72,6 +73,7 @@ struct server {
     struct edition *edition;
     struct ticker ticker;
     size_t parked_count;   /* requests that wait, of all workers */
+    unsigned workers_open; /* whose loops have not ended */
     uint64_t epoch;        /* rises when a reload wants every worker to let go of what it held before */
     struct tokens *tokens; /* NULL: none */
     bool is_virtual;       /* test builds: time comes from Weir-Now */
