@@ -248,7 +248,7 @@ static void add_budget(struct config *config, const struct zone *zone, size_t se
         if (is_met[i] && (widest == NULL || zone->uses[i].most > widest->most))
             widest = &zone->uses[i];
     }
-    if (count == 0)
+    if (widest == NULL)
         return;
     if (count == 1) {
         add_limit(config, zone, widest, PART_ONLY, server_name, &places[widest - zone->uses]);
