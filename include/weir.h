@@ -16,7 +16,8 @@
  *
  * One limiter holds any number of limits and keys in memory that is reserved at the start and never grows. All
  * keys live in one table; a decision finds the key's 16-byte cell, computes what the cell becomes and exchanges
- * it: no lock, no allocation, no system call (the sliding log, which holds a stamp per request, locks its ring).
+ * it: no lock, no allocation, no system call (the sliding log, which holds a stamp per request, locks its ring, and
+ * a concurrency limit the record of who holds its permits).
  *
  * Promises, cited by number in tests and manuals:
  *   G1  In every interval the admitted cost stays within the limit's bound (token bucket: burst + rate * t,
@@ -129,7 +130,8 @@ extern "C" {
     X(PERMIT, -35, "the permit is not one of this limiter's, or is damaged") \
     X(WAITER, -36, "the waiter has too few parts for this request, or waits already") \
     X(PERMIT_MEMORY, -37, \
-      "the permits are used up: raise weir_options.permits (memory: { permits }), or choose when-full: closed")
+      "the permits are used up: raise weir_options.permits (memory: { permits }), or choose when-full: " \
+      "closed")
 
 enum weir_error {
 #define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
@@ -340,7 +342,7 @@ struct weir;
 /*
  * Make a limiter. NULL options mean all zero.
  * Returns 0, or WEIR_ERR_MEMORY, WEIR_ERR_OPTION (keys above 2^32, a secret-less machine: WEIR_ERR_ENTROPY),
- * WEIR_ERR_MACHINE. The caller frees it with weir_free(), which accepts NULL, once no call is running.
+ * WEIR_ERR_MACHINE. The caller frees it with weir_free(), which accepts NULL, once no call is running and nobody waits.
  */
 WEIR_API WEIR_MUST_USE int weir_new(struct weir **out, const struct weir_options *options);
 WEIR_API void weir_free(struct weir *weir);
@@ -455,7 +457,8 @@ WEIR_API const struct weir_set *weir_set_current(const struct weir *weir);
  *         WEIR_ERR_LIMIT  there is no such limit
  *         WEIR_ERR_KEY    len is above WEIR_KEY_MAX
  *
- * Threads  any number, on one limiter. Lock-free (a sliding log locks its ring for a bounded time); never
+ * Threads  any number, on one limiter. Lock-free (a sliding log locks its ring for a bounded time, a concurrency limit
+ *          its record); never
  *          allocates or makes a system call.
  * Cost     one hash, at most two groups of eight cells, one exchange when uncontended.
  * Keeps    G1 bound per key, G2 a refusal consumes nothing, G3 exact retry times, G4 keys do not affect each other.
@@ -610,6 +613,8 @@ struct weir_permit {
  * weir_admit(), and each concurrency limit gives a permit of the ask's cost: all or nothing together with the rates.
  *   permit  written when 0 is returned; its len is 0 when there is nothing to release: the request was refused, or met no
  *           concurrency limit that counted it.
+ * Returns, Threads, Cost: as weir_admit(). A key's permits are one locked record, waited for a bounded time.
+ * Keeps    P28, and P27: of conflicting requests at least one passes.
  */
 WEIR_API WEIR_MUST_USE int weir_acquire(struct weir *weir, const struct weir_ask *asks, size_t count,
                                         weir_ns now, struct weir_decision *each, struct weir_decision *out,
@@ -622,7 +627,8 @@ WEIR_API WEIR_MUST_USE int weir_set_acquire(const struct weir_set *set, const st
  * Hold a permit for another limit.hold from now.
  *   expires_at  WEIR_NO_TIME when the permit is lost: it expired or was released, and another may have its place. Stop the
  *               work that it covered, or acquire again.
- * Returns 0 or WEIR_ERR_PERMIT. Threads: any.
+ * A permit of several limits is lost when one part is. Returns 0 or WEIR_ERR_PERMIT. Threads: any; waits for the key's record,
+ * which is held for the length of a decision.
  */
 WEIR_API WEIR_MUST_USE int weir_renew(struct weir *weir, const void *permit, size_t len, weir_ns now,
                                       weir_ns *expires_at);
@@ -660,7 +666,7 @@ WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, s
  */
 struct weir_waiter_part {
     struct weir_decision decision; /* of the ask with this index; see weir_waiter_answer() */
-    uint64_t opaque[20];
+    uint64_t opaque[18];
 };
 
 struct weir_waiter {
@@ -679,7 +685,7 @@ struct weir_waiter {
     size_t count;                  /* of asks */
     uint64_t watched;              /* bit i: ask i is_watched */
 
-    uint64_t opaque[24];
+    uint64_t opaque[16]; /* all zero before its first weir_wait_start() */
 };
 
 /*
@@ -700,7 +706,8 @@ WEIR_API WEIR_MUST_USE int weir_set_wait_start(const struct weir_set *set, struc
                                                const struct weir_ask *asks, size_t count, weir_ns patience,
                                                weir_ns now, struct weir_decision *out);
 
-/* The earliest instant at which weir_wait_tick() has something to do; WEIR_NO_TIME when nobody waits. Does not lock. */
+/* The earliest instant at which weir_wait_tick() has something to do, past ones included; WEIR_NO_TIME when nobody waits.
+   Does not lock. */
 WEIR_API weir_ns weir_wait_next(const struct weir *weir);
 
 /* End the waiters whose turn or deadline has come by `now`, at most `budget` of them, in the order of those instants. Returns
