@@ -5,7 +5,7 @@
  * A cell is a pair of words that change together or not at all:
  *
  *     tag    [queued:1][shape:15][tag:48]   who it is: shape 0 is EMPTY; `queued` is 0 until callers may wait
- *     state  [0][state:63]                  FINAL: the shape's word, or a sliding log's [gen:31][ring:32]
+ *     state  [0][state:63]                  FINAL: the shape's word, or [gen:31][ring or record:32]
  *            [1][ms:31][nonce:32]           TENT: being inserted since `ms`, by the placement `nonce`
  *
  * One exchange of both makes charge and identity one step: a cell given to another key in between makes the

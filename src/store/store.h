@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * store.h - where words live: one table of 16-byte cells for all keys of all limits, and the rings of sliding
- * logs.
+ * store.h - where words live: one table of 16-byte cells for all keys of all limits, the rings of sliding logs and the
+ * records of permits.
  *
- * Reserved whole at the start; nothing here allocates, locks or makes a system call while deciding, but for the
- * rings, which have a lock word each. Stamps are ns since the limiter's origin. A key is its 64-bit hash under
+ * Reserved whole at the start; nothing here allocates, locks or makes a system call while deciding, but for rings and
+ * records, which have a lock word each. Giving a permit back may give the processor up. Stamps are ns since the limiter's origin. A key is its 64-bit hash under
  * the store's secret (the limit's name is part of what was hashed).
  *
  * Keeps G4 (P21, P24), G5 (P25, P26). See store/README.md for the access rules, table.c for the protocol.
