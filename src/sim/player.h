@@ -45,6 +45,7 @@ struct player_library {
     struct weir_contract *contract;
     struct library_slot **slots; /* by handle; NULL: nothing yet */
     struct library_slot *ended;  /* the first of those that wait to be collected */
+    weir_ns now;                 /* the latest instant so far: no tick is called with an earlier one */
 };
 void player_library_init(struct player_library *library);
 

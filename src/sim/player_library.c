@@ -105,6 +105,7 @@ static enum player_result library_open(struct player *player, const struct timel
 {
     struct player_library *library = (struct player_library *)player;
     library->timeline = timeline;
+    library->now = 0;
     library->slots = calloc(timeline->handle_count + 1, sizeof *library->slots);
     if (library->slots == NULL)
         return faulty(player, "out of memory");
@@ -244,9 +245,13 @@ static enum player_result library_advance(struct player *player, weir_ns now)
     struct player_library *library = (struct player_library *)player;
     struct weir *weir = weir_contract_limiter(library->contract);
     weir_ns next;
-    while ((next = weir_wait_next(weir)) != WEIR_NO_TIME && next <= now)
-        if (weir_wait_tick(weir, next, 1) == 0 && weir_wait_next(weir) == next)
+    while ((next = weir_wait_next(weir)) != WEIR_NO_TIME && next <= now) {
+        library->now = next > library->now ? next : library->now;
+        if (weir_wait_tick(weir, library->now, 1) == 0 && weir_wait_next(weir) == next)
             return faulty(player, "weir_wait_next() names an instant at which weir_wait_tick() ends nobody");
+    }
+    if (now != WEIR_NO_TIME && now > library->now)
+        library->now = now;
     return PLAYER_OK;
 }
 

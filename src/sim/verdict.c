@@ -136,6 +136,8 @@ const char *verdict_time(weir_ns length, weir_ns step, char out[VERDICT_TIME_MAX
         return out;
     }
     weir_ns grains = length / step + (length % step != 0);
+    if (grains > UINT64_MAX / step) /* the largest that there is, rather than one that wraps */
+        grains = UINT64_MAX / step;
     if (grains > UINT64_MAX / step) /* beyond the last whole one, nobody lives to see the difference */
         grains = UINT64_MAX / step;
     length = grains * step;

@@ -14,7 +14,7 @@ BUILD = os.environ.get("WEIR_BUILD", "build")
 SOURCE = os.environ.get("WEIR_SOURCE", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 # What the suite must at least hold, so that losing files is noticed.
-LEAST_STEPS = 4000
+LEAST_STEPS = 7000
 
 
 def play(program, *options):

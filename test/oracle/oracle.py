@@ -12,7 +12,16 @@ import re
 
 from models import HORIZON, Ambiguous, both_models_of, length_of, models_of, parse_rate
 
-UNKNOWN = object()
+
+
+class Unknown:
+    """One object, also in the copies on which futures are played."""
+
+    def __deepcopy__(self, _memo):
+        return self
+
+
+UNKNOWN = Unknown()
 FACTS = ("limit", "reason", "capacity", "remaining", "retry_after", "reset_after")
 
 
@@ -233,9 +242,9 @@ def binding(looks):
         found = [look for look in looks if look["decision"] == "never"]
     elif "deny" in decisions:
         denying = [look for look in looks if look["decision"] == "deny"]
-        if any(look["retry_after"] is UNKNOWN for look in denying):
+        if len(denying) > 1 and any(look["retry_after"] is UNKNOWN for look in denying):
             return None
-        found = [look for look in denying if latest(look) == max(map(latest, denying))]
+        found = denying if len(denying) == 1 else [look for look in denying if latest(look) == max(map(latest, denying))]
     else:
         counted = [look for look in looks if look["cost"] > 0] or looks
         if len(looks) > 1 and (counted is looks and looks[0]["cost"] == 0):
@@ -260,6 +269,8 @@ class Reservation:
 
 class Contract:
     """A contract and its state. decide() answers one request; the rest are the operations beside deciding."""
+
+    is_future = False  # a copy on which the future is played: of its answers only the decision is asked
 
     def __init__(self, limits, start=0, lost_at=0):
         self.start = start
@@ -366,10 +377,15 @@ class Contract:
                     permits.append((limit.name, key, limit.states[key][0][-1][2]))
             elif outcome == "deny" and look["decision"] == "deny":
                 limit.charge_refused(key, effective, look["cost"])
+            if self.is_future:
+                continue
             limit.report(look, now, effective)
             if is_barred and look["decision"] == "deny":
                 at = self.behind(limit, key, look["cost"], now)
-                look.update(retry_after=at if at in (None, UNKNOWN) else at - now, reset_after=UNKNOWN)
+                # Nothing is left for who comes: what remains could be consumed at once (P8).
+                look.update(retry_after=at if at in (None, UNKNOWN) else at - now, reset_after=UNKNOWN, remaining=0)
+        if self.is_future:
+            return {**facts, "decision": outcome, "permits": permits}
         if outcome == "allow" and len(repeated) == len(met):
             look = looks[0] if len(looks) == 1 else {}
             return {**facts, "decision": "duplicate", "remaining": look.get("remaining", UNKNOWN)}

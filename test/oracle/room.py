@@ -15,6 +15,15 @@ from oracle import UNKNOWN, Contract, Error
 NEVER = 10 * HORIZON  # a deadline that does not come
 
 
+def first_pass(model, state, cost, start, since, known={}):
+    """The first instant from `start` on at which the cost passes. The same futures are played over and over: it remembers."""
+    facts = tuple((name, value) for name, value in vars(model).items() if name != "given")
+    question = type(model), facts, state, cost, start, since
+    if question not in known:
+        known[question] = first_instant(lambda at: model.passes(state, max(at, since), cost), start)
+    return known[question]
+
+
 class Waiter:
     def __init__(self, ticket, kind, request, cost, met, queues, arrived, deadline):
         self.ticket, self.kind, self.request, self.cost = ticket, kind, request, cost
@@ -44,7 +53,6 @@ class Room(Contract):
         self.ended = {}  # ticket -> Result, or None: it left
         self.tickets = 0
         self.clock = lost_at
-        self.is_future = False  # a copy on which the future is played
 
     def limit(self, name):
         return next((limit for limit in self.limits if limit.name == name), None)
@@ -96,13 +104,16 @@ class Room(Contract):
         for name, key in waiter.queues:
             if len(self.queue(self.limit(name), key)) >= self.limit(name).fields["wait"]["queue"]:
                 return False
-        alone = [self.lump(self.limit(name), key, self.cost_on(waiter, name)) for name, key in waiter.queues]
-        least = None if None in alone else max(alone)
+        rates = [(self.limit(name), key) for name, key in waiter.queues if not self.limit(name).is_permits]
+        alone = [self.lump(limit, key, self.cost_on(waiter, limit.name)) for limit, key in rates]
+        least = None if None in alone else max(alone, default=waiter.arrived)
+        is_in_time = least is not None and least <= waiter.deadline
+        if is_in_time and any(self.limit(name).is_permits for other in self.waiting + [waiter] for name, _ in other.queues):
+            return True  # a permit may come back at any time, so its expiry keeps nobody from waiting for it
         turn = self.foretell(waiter)
-        is_in_time = [at is not None and at <= waiter.deadline for at in (least, turn)]
-        if is_in_time[0] != is_in_time[1]:
+        if is_in_time != (turn is not None and turn <= waiter.deadline):
             raise Ambiguous  # how far ahead a turn is known where costs or several limits meet is nobody's promise
-        return is_in_time[0]
+        return is_in_time
 
     def cost_on(self, waiter, name):
         return self.limit(name).cost_of(waiter.request, waiter.cost)
@@ -112,7 +123,7 @@ class Room(Contract):
         state, at = limit.states_of(key)[0], max(self.clock, limit.since)
         model = copy.deepcopy(limit.models_of(key)[0])
         for _ in range(sum(self.cost_on(other, limit.name) for other in self.queue(limit, key)) + cost):
-            at = first_instant(lambda instant: model.passes(state, instant, 1), at)
+            at = first_pass(model, state, 1, at, 0)
             if at is None:
                 return None
             model.saw(at)
@@ -153,7 +164,7 @@ class Room(Contract):
     def advance(self, now, until=None):
         """Let everything happen that is due by `now`, each at its instant."""
         while self.waiting and until not in self.ended:
-            turns = [(self.turn(waiter), waiter.ticket, waiter) for waiter in self.waiting if self.is_first(waiter)]
+            turns = [(self.turn(waiter), waiter.ticket, waiter) for waiter in self.firsts()]
             turns = [one for one in turns if one[0] is not None and one[0] <= one[2].deadline]
             last = min(waiter.deadline for waiter in self.waiting)
             if turns and min(turns)[0] <= last:
@@ -169,8 +180,13 @@ class Room(Contract):
                 self.give_up([waiter for waiter in self.waiting if waiter.deadline == last], last)
         self.clock = max(self.clock, now)
 
-    def is_first(self, waiter):
-        return all(self.queue(self.limit(name), key)[0] is waiter for name, key in waiter.queues)
+    def firsts(self):
+        """Those who are first in all of their queues."""
+        first = {}
+        for waiter in self.waiting:
+            for queue in waiter.queues:
+                first.setdefault(queue, waiter)
+        return [waiter for waiter in self.waiting if all(first[queue] is waiter for queue in waiter.queues)]
 
     def turn(self, waiter):
         """The first instant from now on at which every limit that it waits for lets it pass."""
@@ -182,7 +198,7 @@ class Room(Contract):
             model, state = limit.models_of(key)[0], limit.states_of(key)[0]
             if cost > model.capacity:
                 raise Ambiguous  # since a change; when it is told so is nobody's promise
-            own = first_instant(lambda instant: model.passes(state, max(instant, limit.since), cost), self.clock)
+            own = first_pass(model, state, cost, self.clock, limit.since)
             at = None if own is None or at is None else max(at, own)
         return at
 
@@ -197,7 +213,7 @@ class Room(Contract):
         for waiter in waiters:
             self.waiting.remove(waiter)
         for waiter in waiters:
-            if self.is_first_of_none(waiter) and self.turn(waiter) == at and len(waiters) > 1:
+            if self.has_free_queues(waiter) and self.turn(waiter) == at and len(waiters) > 1:
                 raise Ambiguous
         for waiter in waiters:
             answer = self.decide(waiter.request, at, waiter.cost, peek=True, acquires=waiter.kind == "acquire",
@@ -208,7 +224,7 @@ class Room(Contract):
                 answer["retry_after"] = answer["limit"] = UNKNOWN
             self.end(waiter, at, answer)
 
-    def is_first_of_none(self, waiter):
+    def has_free_queues(self, waiter):
         return not any(self.queue(self.limit(name), key) for name, key in waiter.queues)
 
     def end(self, waiter, at, answer):

@@ -189,7 +189,9 @@ class Timeline:
         try:
             found = operation()
             if self.contract.waiting:
-                copy.deepcopy(self.contract).advance(HORIZON)
+                future = copy.deepcopy(self.contract)
+                future.is_future = True
+                future.advance(HORIZON)
             return found
         except Error as error:
             return {"error": str(error)}
@@ -265,7 +267,10 @@ class Timeline:
         self.write(at, why, f"refund: {scalar(request)}", self.told(found), claim=claim, more=[f"cost: {cost}"])
 
     def reset(self, at, name, key, why=None, claim=None):
-        found = self.attempt(lambda: self.contract.reset(name, key)) or {}
+        def go():
+            self.contract.advance(at)
+            return self.contract.reset(name, key)
+        found = self.attempt(go) or {}
         self.operations.add("reset")
         self.write(at, why, f"reset: {{ limit: {name}, key: {scalar(key)} }}", found, claim=claim)
 
