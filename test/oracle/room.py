@@ -220,8 +220,8 @@ class Room(Contract):
                                  met=self.asks(waiter))
             if answer["decision"] != "deny":
                 raise Ambiguous
-            if len(waiters) > 1:
-                answer["retry_after"] = answer["limit"] = UNKNOWN
+            if len(waiters) > 1:  # who of them goes first is left open
+                answer.update(dict.fromkeys(("limit", "remaining", "retry_after", "reset_after"), UNKNOWN))
             self.end(waiter, at, answer)
 
     def has_free_queues(self, waiter):
