@@ -34,6 +34,15 @@ static bool decide_part(const struct composite *all, struct part *part, bool is_
     return true;
 }
 
+bool decide_queued(const struct weir_set *set, const struct shape *shape, uint64_t hash, uint64_t cost,
+                   weir_ns stamp, unsigned stance, struct store_answer *out)
+{
+    while (out->is_queued && !room_quote(set->weir, shape, hash, cost, stamp, stance, out))
+        if (!store_decide(set->weir->store, shape, hash, stamp, cost, stance, out))
+            return false;
+    return true;
+}
+
 static unsigned charge_class(const struct part *part)
 {
     if (part->answer.policy == WEIR_POLICY_OVERFLOW)

@@ -80,7 +80,11 @@ static inline struct store_answer unlimited(weir_ns stamp)
         struct store_answer){ .outcome = WEIR_ALLOW, .at = stamp, .report = { WEIR_UNLIMITED, stamp, stamp } };
 }
 
-/* False: the set is old. Where others wait for the key, the answer is the room's: behind them. */
+/* The rest of a decision that met a key which others wait for: behind them, or again where nobody does by now. */
+bool decide_queued(const struct weir_set *set, const struct shape *shape, uint64_t hash, uint64_t cost,
+                   weir_ns stamp, unsigned stance, struct store_answer *out);
+
+/* False: the set is old. */
 static inline bool decide_one(const struct weir_set *set, const struct shape *shape, uint64_t hash,
                               uint64_t cost, weir_ns stamp, unsigned stance, struct store_answer *out)
 {
@@ -88,12 +92,10 @@ static inline bool decide_one(const struct weir_set *set, const struct shape *sh
         *out = unlimited(stamp);
         return true;
     }
-    do {
-        if (!store_decide(set->weir->store, shape, hash, stamp, cost, stance, out))
-            return false;
-    } while (__builtin_expect(out->is_queued, 0)
-             && !room_quote(set->weir, shape, hash, cost, stamp, stance, out));
-    return true;
+    bool is_done = store_decide(set->weir->store, shape, hash, stamp, cost, stance, out);
+    if (__builtin_expect(is_done && out->is_queued, 0))
+        return decide_queued(set, shape, hash, cost, stamp, stance, out);
+    return is_done;
 }
 
 #endif
