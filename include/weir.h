@@ -458,7 +458,8 @@ WEIR_API const struct weir_set *weir_set_current(const struct weir *weir);
  *         WEIR_ERR_KEY    len is above WEIR_KEY_MAX
  *
  * Threads  any number, on one limiter. Lock-free (a sliding log locks its ring for a bounded time, a concurrency limit
- *          its record); never allocates or makes a system call.
+ *          its record, and a key that others wait for is asked for under their lock); never allocates or makes a
+ *          system call.
  * Cost     one hash, at most two groups of eight cells, one exchange when uncontended.
  * Keeps    G1 bound per key, G2 a refusal consumes nothing, G3 exact retry times, G4 keys do not affect each other.
  * Source   the algorithms of weir_limit.algorithm: GCRA (ITU-T I.371); windows as in docs/algorithms.md.
