@@ -52,7 +52,9 @@ static int gather_joint(const struct weir_set *set, const struct weir_ask *asks,
             joint[joint_count++] = asks[i];
     all->set = set;
     all->count = 0;
-    int code = joint_count == 0 ? 0 : composite_gather(set, joint, joint_count, all);
+    if (joint_count == 0)
+        return 0;
+    int code = composite_gather(set, joint, joint_count, all);
     if (code == 0)
         composite_name_retries(all, joint, joint_count);
     return code;
@@ -190,7 +192,7 @@ static bool is_too_late(const struct room *room, struct composite *all, struct p
                         part->cost, &at); /* the set is in force */
     if (first != NULL || at > all->stamp) {
         part->answer.outcome = WEIR_DENY;
-        part->answer.report.retry_at = at;
+        part->answer.report.retry_at = at > part->answer.at ? at : part->answer.at;
     }
     if (first != NULL)
         part->answer.report.remaining = 0;
