@@ -38,6 +38,11 @@ def permits():
     t.acquire(60 * SECOND, ACME, "h", claim={"deny": 1})
     t.acquire(60 * SECOND, ACME, "i", cost=3, why="more than there are at all", claim={"never": 1, "retry_after": None})
     t.acquire(HOUR, ACME, "all", times=3, claim={"allow": 2, "deny": 1, "reset_after": "30s"})
+    t.renew(HOUR + 30 * SECOND - 1, "all.1", why="one is renewed in its last nanosecond, the other a nanosecond later",
+            claim={"expires_after": "30s"})
+    t.renew(HOUR + 30 * SECOND, "all.2", claim={"error": "permit"})
+    t.release(HOUR + 60 * SECOND - 1, "all.1", why="at that very instant it has expired: release or renew is too late",
+              claim={"released": False})
     past_horizon(t, ACME)
     t.acquire(HORIZON + 1, ACME, "late", claim={"refused": 1, "reason": "time"})
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random timelines, seeded, of those who wait and hold: they come, leave, renew, release, and limits change under them.
 
-Of the instants that are drawn one in four is the end of somebody's waiting, or the nanosecond before it; of the times that
+Of the instants that are drawn one in four is the end of somebody's waiting or of a permit, or the nanosecond before it; of the times that
 callers can wait one in three is exactly the time until their turn, or a nanosecond less.
 """
 
@@ -42,10 +42,16 @@ class Crowd:
             future.advance(soonest)
         return future.clock if len(future.ended) > known else None
 
+    def next_expiry(self):
+        """The instant at which the next permit expires; None where none is held."""
+        ends = [permit[0] for limit in self.t.contract.limits if limit.is_permits
+                for states in limit.states.values() for permit in states[0] or () if permit[0] > self.at]
+        return min(ends, default=None)
+
     def move(self):
         kind = self.dice.random()
         if kind < 0.25:
-            end = self.next_end()
+            end = self.next_end() if self.dice.random() < 0.6 else self.next_expiry()
             if end is not None:
                 self.at = max(self.at, end - self.dice.below(2))
         elif kind < 0.6:
