@@ -151,10 +151,15 @@ static const struct shape *shape_to_find(const struct weir_set *set, const struc
     return shape != NULL ? shape : set->limits[limit]->shape;
 }
 
-/* Who is to be refused is, as soon as somebody comes to do it. */
+/*
+ * Who is to be refused is, as soon as somebody comes to do it. A turn that has come by `at` has come, though the driver is late:
+ * were it dated anew, it could lie beyond a deadline that it was in time for. Should it not be one any more, it is found so.
+ */
 static void look_again(struct weir *weir, struct weir_waiter *waiter, weir_ns at)
 {
-    waiter_state(waiter)->due = waiter_state(waiter)->is_refused ? at : room_due(weir, waiter, at);
+    struct waiter *state = waiter_state(waiter);
+    if (state->due > at)
+        state->due = state->is_refused ? at : room_due(weir, waiter, at);
     room_reschedule(weir, waiter);
 }
 
@@ -265,7 +270,8 @@ static void quote_behind(struct weir *weir, const struct stand *first, const str
     (void)store_foresee(weir->store, shape, first->hash, stamp, room_cost(first), cost,
                         &at); /* NO_TIME where it is old */
     out->outcome = cost == 0 ? WEIR_ALLOW : WEIR_DENY;
-    out->report.retry_at = at;
+    out->report.retry_at =
+        at > out->at ? at : out->at; /* a stale stamp may foresee what was before the answer */
     out->report.remaining = 0;
 }
 

@@ -255,8 +255,8 @@ static void a_turn_that_came_in_time_is_served_late(void **state)
     drive_late(weir, 1500 * MS);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(guests[i].waiter.decision.outcome, WEIR_ALLOW);
-        assert_int_equal(guests[i].waiter.decision.decided_at, 1500 * MS);
-        assert_int_equal(guests[i].waiter.waited, 1500 * MS);
+        assert_int_equal(guests[i].waiter.decision.decided_at, 1490 * MS); /* ten ms late are none */
+        assert_int_equal(guests[i].waiter.waited, 1490 * MS);
     }
     assert_int_equal(guests[3].ended_at, WEIR_NO_TIME);
     drive_late(weir, 10 * S);
@@ -265,7 +265,98 @@ static void a_turn_that_came_in_time_is_served_late(void **state)
     weir_free(weir);
 }
 
-static void a_late_driver_bunches_nothing(void **state)
+static void change_to(struct weir *weir, struct weir_limit limit, weir_ns now)
+{
+    struct weir_change *change;
+    weir_limit_id id;
+    assert_int_equal(weir_change_new(&change, weir), 0);
+    assert_int_equal(weir_change_limit(change, &limit, &id), 0);
+    assert_int_equal(weir_change_commit(change, now, NULL, NULL), 0);
+}
+
+/* The turn was at 1 s and the deadline at 1.3 s: what happens between them and the tick must not date the turn anew. */
+static void a_turn_that_came_stays_in_time(void **state)
+{
+    (void)state;
+    static const struct {
+        bool refunds, changes;
+        const char *why;
+    } rows[] = {
+        { false, false, "nothing happens" },
+        { true, false, "something comes back" },
+        { false, true, "the limits are changed" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct guest guest;
+        struct weir_decision decision;
+        struct weir_settlement settlement;
+        struct weir *weir = limiter();
+        weir_limit_id limit = limit_of(weir, bucket(1, 5, 60 * S, 10));
+        struct weir_ask ask = ask_of(limit, "k", 1);
+        assert_int_equal(weir_check(weir, limit, "k", 1, 5, 0, &decision), 0);
+        guest_enters(weir, &guest, limit, "k", 1, 1300 * MS, 0);
+        if (rows[i].refunds)
+            assert_int_equal(weir_refund(weir, &ask, 1, 1500 * MS, &settlement), 0);
+        if (rows[i].changes)
+            change_to(weir, bucket(2, 5, 60 * S, 10), 1500 * MS);
+        drive_late(weir, 1600 * MS);
+        if (guest.waiter.decision.outcome != WEIR_ALLOW)
+            fail_msg("%s: %s", rows[i].why, weir_outcome_name(guest.waiter.decision.outcome));
+        weir_free(weir);
+    }
+}
+
+/* Who comes with a stamp of before the last answer's is told instants that lie behind it. */
+static void a_stale_stamp_is_not_told_the_past(void **state)
+{
+    (void)state;
+    struct guest guests[2];
+    struct weir_decision decision;
+    struct weir_permit permit;
+    struct weir *weir = limiter();
+    weir_limit_id limit = limit_of(weir, (struct weir_limit){ .name = "jobs",
+                                                              .algorithm = WEIR_CONCURRENCY,
+                                                              .at_most = 2,
+                                                              .hold = 10 * S,
+                                                              .wait = { 60 * S, 1 } });
+    struct weir_ask small = ask_of(limit, "k", 1), large = ask_of(limit, "k", 2);
+    assert_int_equal(weir_acquire(weir, &small, 1, 5 * S, NULL, &decision, &permit), 0);
+    guests[0].waiter = (struct weir_waiter){
+        .parts = guests[0].parts, .part_room = PARTS, .done = guest_done, .owner = &guests[0], .acquires = true
+    };
+    assert_int_equal(weir_wait_start(weir, &guests[0].waiter, &large, 1, 60 * S, 5 * S, &decision), 0);
+    assert_int_equal(decision.outcome, WEIR_WAIT);
+    assert_int_equal(weir_release(weir, permit.bytes, permit.len, 5 * S, NULL), 0);
+    assert_int_equal(weir_peek(weir, limit, "k", 1, 1, 4 * S, &decision), 0);
+    assert_int_equal(decision.outcome, WEIR_DENY);
+    assert_int_equal(decision.decided_at, 5 * S);
+    assert_true(decision.retry_at >= 5 * S);
+    guest_enters(weir, &guests[1], limit, "k", 1, 60 * S, 4 * S);
+    assert_int_equal(guests[1].first.outcome, WEIR_DENY);
+    assert_true(guests[1].first.retry_at >= guests[1].first.decided_at);
+    drive(weir, 60 * S);
+    weir_free(weir);
+}
+
+/* A driver that is a little late now and then: the pace is kept, by the instants of the agenda. */
+static void lateness_does_not_add_up(void **state)
+{
+    (void)state;
+    static struct guest guests[100];
+    struct weir *weir = limiter();
+    weir_limit_id limit = limit_of(weir, pace(1000, 60 * S, 100));
+    for (unsigned i = 0; i < 100; i++)
+        guest_enters(weir, &guests[i], limit, "k", 1, 60 * S, 0);
+    for (weir_ns now = 7 * MS; now < 200 * MS; now += 7 * MS)
+        drive_late(weir, now);
+    for (unsigned i = 1; i < 100; i++) {
+        assert_int_equal(guests[i].waiter.decision.decided_at, i * MS);
+        assert_int_equal(guests[i].ended_at, (i + 6) / 7 * 7 * MS);
+    }
+    weir_free(weir);
+}
+
+static void a_very_late_driver_does_not_bunch(void **state)
 {
     (void)state;
     struct guest guests[6];
@@ -275,11 +366,12 @@ static void a_late_driver_bunches_nothing(void **state)
         guest_enters(weir, &guests[i], limit, "k", 1, i == 2 ? 3 * S : 60 * S, 0);
     drive_late(weir, 4500 * MS); /* due at 1, 2, 3, ...: one goes, the pace begins anew, one is out of time */
     assert_int_equal(guests[1].ended_at, 4500 * MS);
+    assert_int_equal(guests[1].waiter.decision.decided_at, 4490 * MS);
     assert_int_equal(guests[2].waiter.decision.outcome, WEIR_DENY);
-    assert_int_equal(guests[2].waiter.decision.retry_at, 8500 * MS); /* behind the three others */
+    assert_int_equal(guests[2].waiter.decision.retry_at, 8490 * MS); /* behind the three others */
     drive(weir, 60 * S);
     for (unsigned i = 3; i < 6; i++)
-        assert_int_equal(guests[i].ended_at, (i + 2) * S + 500 * MS);
+        assert_int_equal(guests[i].ended_at, (i + 2) * S + 490 * MS);
     weir_free(weir);
 }
 
@@ -510,7 +602,10 @@ int main(void)
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(nobody_overtakes_who_waits),
         cmocka_unit_test(a_turn_that_came_in_time_is_served_late),
-        cmocka_unit_test(a_late_driver_bunches_nothing),
+        cmocka_unit_test(a_turn_that_came_stays_in_time),
+        cmocka_unit_test(a_stale_stamp_is_not_told_the_past),
+        cmocka_unit_test(lateness_does_not_add_up),
+        cmocka_unit_test(a_very_late_driver_does_not_bunch),
         cmocka_unit_test(what_comes_back_wakes_the_first),
         cmocka_unit_test(permits_are_waited_for_by_who_acquires),
         cmocka_unit_test(an_expired_permit_goes_to_the_first),
