@@ -320,11 +320,11 @@ static void a_stale_stamp_is_not_told_the_past(void **state)
                                                               .hold = 10 * S,
                                                               .wait = { 60 * S, 1 } });
     struct weir_ask small = ask_of(limit, "k", 1), large = ask_of(limit, "k", 2);
-    assert_int_equal(weir_acquire(weir, &small, 1, 5 * S, NULL, &decision, &permit), 0);
+    assert_int_equal(weir_acquire(weir, &large, 1, 5 * S, NULL, &decision, &permit), 0);
     guests[0].waiter = (struct weir_waiter){
         .parts = guests[0].parts, .part_room = PARTS, .done = guest_done, .owner = &guests[0], .acquires = true
     };
-    assert_int_equal(weir_wait_start(weir, &guests[0].waiter, &large, 1, 60 * S, 5 * S, &decision), 0);
+    assert_int_equal(weir_wait_start(weir, &guests[0].waiter, &small, 1, 60 * S, 5 * S, &decision), 0);
     assert_int_equal(decision.outcome, WEIR_WAIT);
     assert_int_equal(weir_release(weir, permit.bytes, permit.len, 5 * S, NULL), 0);
     assert_int_equal(weir_peek(weir, limit, "k", 1, 1, 4 * S, &decision), 0);
