@@ -4,12 +4,14 @@
  *
  * On arrival the request is decided as any. Only where that denies it, by limits that let their callers wait and for nothing
  * else, it takes the room's lock: it is refused where a queue is full or its turn, as foreseen, lies beyond its deadline; else
- * it stands in the queues, charged nowhere. At its turn it is decided anew, under the limits of then and at the instant of
- * then, so what is released conforms to the limits by the same arithmetic as everything else.
+ * it stands in the queues, charged nowhere. At its turn it is decided anew, under the limits of then and at that instant, so
+ * what is released conforms to the limits by the same arithmetic as everything else.
  *
  * Instants here are those of the agenda, not those at which somebody came to look: a driver that is late serves whoever's
- * turn came in time, and only after that denies whose deadline came first. Permits may return before they expire, so their
- * expiry refuses nobody on arrival.
+ * turn came in time, and only after that denies whose deadline came first. Nor does its lateness add up: a turn is decided at
+ * its own instant, not before, and a pace keeps its rate. What a late driver releases at once is bounded: it is as late as
+ * LATE_NS at most, and whoever comes later finds that much of the past. Permits may return before they expire, so their expiry
+ * refuses nobody on arrival.
  *
  * Elsewhere: queues and the lock (room.c), what an ended waiter tells (wait_answer.c), a thread that blocks (wait_blocking.c).
  */
@@ -17,6 +19,10 @@
 
 #include <stddef.h>
 #include <string.h>
+
+/* How old a turn's own instant may be, for it to be decided at that: more than timers and schedulers are late, on a machine that
+   is not overloaded, and little enough for what a limit lets through in that time to come at once. */
+#define LATE_NS (10 * WEIR_MILLISECOND)
 
 /* How long a waiter whose retry id is held by somebody else stands aside before it is tried again. */
 #define BUSY_NS WEIR_MILLISECOND
@@ -52,6 +58,7 @@ static int gather_joint(const struct weir_set *set, const struct weir_ask *asks,
             joint[joint_count++] = asks[i];
     all->set = set;
     all->count = 0;
+    memset(all->part_of, 0, sizeof all->part_of);
     if (joint_count == 0)
         return 0;
     int code = composite_gather(set, joint, joint_count, all);
@@ -313,13 +320,13 @@ static bool waits_on(const struct weir_waiter *waiter, const struct composite *a
     return is_denied;
 }
 
-/* It is first everywhere, and its turn has come at `at`. True: it has ended. */
+/* It is first everywhere, and its turn came at `at`. True: it has ended. */
 static bool take_turn(struct weir *weir, struct weir_waiter *waiter, weir_ns at, weir_ns now,
                       struct composite *all)
 {
     struct waiter *state = waiter_state(waiter);
-    weir_ns due;
-    resume(set_current(weir), waiter, now, all);
+    weir_ns earliest = now > LATE_NS ? now - LATE_NS : 0, due;
+    resume(set_current(weir), waiter, at > earliest ? at : earliest, all);
     (void)decide_joint(all); /* the set is in force */
     if (waits_on(waiter, all, &due) && (now < state->deadline || due <= state->deadline)) {
         state->due = due;

@@ -17,7 +17,8 @@
 #define ASKS 3
 #define GUESTS 64
 #define PERMITS 32
-#define FOREVER 100000 /* ns; beyond every wait */
+#define FOREVER 100000               /* ns; beyond every wait */
+#define LATE (10 * WEIR_MILLISECOND) /* a turn is decided at its own instant, unless that is longer ago */
 
 static struct weir_limit limits[] = {
     { .name = "token", .rate = { 5, 100 }, .burst = 4, .wait = { 200, 6 } },
@@ -58,12 +59,13 @@ static bool is_permits(const struct account *account)
     return account->limit->algorithm == WEIR_CONCURRENCY;
 }
 
-/* Expired ones stay in the list: they are told apart by the instant. */
+/* Expired ones stay in the list: they are told apart by the instant. A late stamp sees what the newest grant saw. */
 static uint64_t held(const struct account *account, weir_ns now)
 {
     uint64_t sum = 0;
+    weir_ns at = now > account->newest ? now : account->newest;
     for (unsigned i = 0; i < account->count; i++)
-        if (account->entries[i].at + account->limit->hold > now)
+        if (account->entries[i].at + account->limit->hold > at)
             sum += account->entries[i].cost;
     return sum;
 }
@@ -102,10 +104,12 @@ static weir_ns earliest(const struct account *account, weir_ns from, uint64_t co
 
 static void charge(struct account *account, weir_ns now, uint64_t cost)
 {
-    if (is_permits(account))
-        account->entries[account->count++] = (struct entry){ now, cost };
-    else
+    if (!is_permits(account)) {
         account_charge(account, now, cost);
+        return;
+    }
+    account->newest = now > account->newest ? now : account->newest;
+    account->entries[account->count++] = (struct entry){ account->newest, cost };
 }
 
 /* As if those ahead asked one by one, each as early as it can. */
@@ -161,7 +165,7 @@ struct guest {
     weir_ns started_at, deadline, due;
     enum weir_outcome expected; /* how it ended in the model */
     weir_ns expected_retry_at, expected_waited;
-    struct guest *next_ended; /* in the model's order */
+    weir_ns granted[ASKS];
 };
 
 struct world {
@@ -177,10 +181,11 @@ struct world {
         struct account *account[ASKS];
         uint64_t cost[ASKS];
         size_t count;
-        weir_ns given_at;
+        weir_ns given_at[ASKS];
     } permits[PERMITS];
     size_t permit_count;
     struct random random;
+    weir_ns granted[ASKS]; /* by the last request that was let through, ask by ask */
     weir_ns now, resized_at[LIMITS];
     uint64_t served, denied_late, refused;
 };
@@ -263,13 +268,13 @@ static void leave(struct world *world, struct guest *guest, weir_ns at)
             world->line[i]->due = prospect(world, world->line[i], at);
 }
 
-/* Something was given back to this limit and key at `at`; a reset says no instant. */
+/* Something was given back to this limit and key at `at`; a reset says no instant. A turn that has come stays. */
 static void touched(struct world *world, const struct weir_ask *ask, weir_ns at)
 {
     for (size_t i = 0; i < world->waiting; i++)
         for (size_t k = 0; k < world->line[i]->request.count; k++)
             if (world->line[i]->queues[k] && is_same(&world->line[i]->request.asks[k], ask)
-                && is_first(world, world->line[i]))
+                && is_first(world, world->line[i]) && world->line[i]->due > at)
                 world->line[i]->due = prospect(
                     world, world->line[i], at > world->line[i]->started_at ? at : world->line[i]->started_at);
 }
@@ -298,8 +303,11 @@ static struct verdict ask_one(struct world *world, const struct weir_ask *ask, b
         return (struct verdict){ WEIR_NEVER, WEIR_NO_TIME, false };
     if (ask->cost == 0)
         return (struct verdict){ WEIR_ALLOW, 0, false };
-    if (crowd.count > 0 && !turn)
-        return (struct verdict){ WEIR_DENY, foresee(account, world->now, crowd.cost, ask->cost), false };
+    if (crowd.count > 0 && !turn) {
+        weir_ns at = is_permits(account) ? account->newest : account_effective(account, world->now);
+        weir_ns retry_at = foresee(account, world->now, crowd.cost, ask->cost);
+        return (struct verdict){ WEIR_DENY, retry_at > at ? retry_at : at, false };
+    }
     if (admits(account, world->now, ask->cost))
         return (struct verdict){ WEIR_ALLOW, world->now, false };
     return (struct verdict){ WEIR_DENY, earliest(account, world->now, ask->cost), false };
@@ -311,6 +319,7 @@ static void take(struct world *world, const struct request *request)
         struct account *account = account_of(world, &request->asks[i]);
         if (request->asks[i].cost > 0 && (request->acquires || !is_permits(account)))
             charge(account, world->now, request->asks[i].cost);
+        world->granted[i] = account->newest;
     }
 }
 
@@ -339,6 +348,7 @@ static void end(struct world *world, struct guest *guest, struct verdict verdict
     guest->expected = verdict.outcome;
     guest->expected_retry_at = verdict.retry_at;
     guest->expected_waited = world->now - guest->started_at;
+    memcpy(guest->granted, world->granted, sizeof guest->granted);
     world->ended[world->ended_count++] = guest;
 }
 
@@ -360,19 +370,22 @@ static void expire(struct world *world, struct guest *guest, weir_ns at)
 
 static void take_turn(struct world *world, struct guest *guest)
 {
-    weir_ns at = wake_at(guest);
+    weir_ns at = wake_at(guest), now = world->now;
+    world->now = at + LATE > now ? at : now - LATE;
     struct verdict verdict = decide(world, &guest->request, guest->queues, false);
     bool only_queues = verdict.outcome == WEIR_DENY;
     for (size_t i = 0; i < guest->request.count; i++)
         if (!guest->queues[i] && ask_one(world, &guest->request.asks[i], false).outcome == WEIR_DENY)
             only_queues = false;
-    if (verdict.outcome == WEIR_DENY && only_queues && world->now < guest->deadline) {
+    if (verdict.outcome == WEIR_DENY && only_queues
+        && (now < guest->deadline || verdict.retry_at <= guest->deadline)) {
         guest->due = verdict.retry_at;
-        return;
+    } else {
+        leave(world, guest, at);
+        world->served += verdict.outcome == WEIR_ALLOW;
+        end(world, guest, verdict);
     }
-    leave(world, guest, at);
-    world->served += verdict.outcome == WEIR_ALLOW;
-    end(world, guest, verdict);
+    world->now = now;
 }
 
 static struct guest *next_guest(const struct world *world)
@@ -397,7 +410,8 @@ static void model_tick(struct world *world)
 
 /* ---- Comparing -------------------------------------------------------------------------------------------------------- */
 
-static void keep_permit(struct world *world, const struct request *request, const struct weir_permit *permit)
+static void keep_permit(struct world *world, const struct request *request, const weir_ns *granted,
+                        const struct weir_permit *permit)
 {
     if (permit->len == 0)
         return;
@@ -405,12 +419,12 @@ static void keep_permit(struct world *world, const struct request *request, cons
     size_t at = world->permit_count++;
     world->permits[at].permit = *permit;
     world->permits[at].count = 0;
-    world->permits[at].given_at = world->now;
     for (size_t i = 0; i < request->count; i++) {
         struct account *account = account_of(world, &request->asks[i]);
         if (!is_permits(account) || request->asks[i].cost == 0)
             continue;
         world->permits[at].account[world->permits[at].count] = account;
+        world->permits[at].given_at[world->permits[at].count] = granted[i];
         world->permits[at].cost[world->permits[at].count++] = request->asks[i].cost;
     }
 }
@@ -439,7 +453,7 @@ static void done(struct weir_waiter *waiter)
     if (guest->expected == WEIR_ALLOW && guest->request.acquires) {
         struct weir_permit permit;
         weir_waiter_permit(world->weir, waiter, &permit);
-        keep_permit(world, &guest->request, &permit);
+        keep_permit(world, &guest->request, guest->granted, &permit);
     }
 }
 
@@ -497,7 +511,7 @@ static void operation_plain(struct world *world)
             : weir_admit(world->weir, request.asks, request.count, world->now, NULL, &decision);
     assert_int_equal(code, 0);
     expect(world, &request, &decision, verdict.outcome, verdict.retry_at);
-    keep_permit(world, &request, &permit);
+    keep_permit(world, &request, world->granted, &permit);
 }
 
 /* The rules of arrival. True: it waits. */
@@ -568,7 +582,7 @@ static void operation_arrive(struct world *world)
     if (verdict.outcome == WEIR_ALLOW && guest->request.acquires) {
         struct weir_permit permit;
         weir_waiter_permit(world->weir, &guest->waiter, &permit);
-        keep_permit(world, &guest->request, &permit);
+        keep_permit(world, &guest->request, world->granted, &permit);
     }
 }
 
@@ -612,17 +626,23 @@ static void operation_release(struct world *world)
     assert_int_equal(weir_release(world->weir, world->permits[at].permit.bytes, world->permits[at].permit.len,
                                   world->now, &was_held),
                      0);
-    assert_int_equal(was_held, world->permits[at].given_at + WEIR_MILLISECOND > world->now);
+    bool any = false, held[ASKS];
     for (size_t i = 0; i < world->permits[at].count; i++) {
         struct account *account = world->permits[at].account[i];
         unsigned k = 0;
         while (account->entries[k].cost != world->permits[at].cost[i]
-               || account->entries[k].at != world->permits[at].given_at)
+               || account->entries[k].at != world->permits[at].given_at[i])
             k++;
+        weir_ns latest = world->now > account->newest ? world->now : account->newest;
+        held[i] = account->entries[k].at + account->limit->hold > latest;
+        any |= held[i];
         account->entries[k] = account->entries[--account->count];
     }
-    for (size_t i = 0; i < world->permits[at].count && was_held; i++) {
+    assert_int_equal(was_held, any);
+    for (size_t i = 0; i < world->permits[at].count; i++) {
         struct account *account = world->permits[at].account[i];
+        if (!held[i])
+            continue; /* it had come back by itself */
         size_t limit = (size_t)(account - world->accounts[0]) / KEYS;
         char key = (char)('a' + (size_t)(account - world->accounts[0]) % KEYS);
         touched(world, &(struct weir_ask){ .limit = (weir_limit_id)limit, .key = &key }, world->now);
@@ -649,7 +669,7 @@ static void operation_change(struct world *world)
         assert_int_equal(weir_change_limit(change, &limits[i], &id), 0);
     assert_int_equal(weir_change_commit(change, world->now, NULL, NULL), 0);
     for (size_t i = 0; i < world->waiting; i++)
-        if (is_first(world, world->line[i]))
+        if (is_first(world, world->line[i]) && world->line[i]->due > world->now)
             world->line[i]->due = prospect(world, world->line[i], world->now);
     if (random_below(&world->random, 2) == 0)
         compare_next(world);
@@ -684,6 +704,8 @@ static void pass_time(struct world *world)
         compare_next(world);
     }
     world->now = until;
+    if (random_below(&world->random, 4000) == 0) /* a driver that was stopped */
+        world->now += random_below(&world->random, 2 * LATE);
     if (random_below(&world->random, 8) != 0)
         tick(world);
 }
