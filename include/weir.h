@@ -327,7 +327,8 @@ struct weir_options {
                             WEIR_LOST_EMPTY */
     size_t permits; /* permits of all concurrency limits held at once; 0: 65,536 (64 bytes each) */
     uint64_t
-        fence; /* the first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts */
+        fence; /* the first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts. At
+                  most 2^63 - 1 */
     /* Called, from whichever thread and with no lock held, when something that is waited for may come before the instant that
        weir_wait_next() gave last. NULL: ask weir_wait_next() after every call that can give back. */
     void (*wake)(void *wake_context);
@@ -715,7 +716,8 @@ WEIR_API weir_ns weir_wait_next(const struct weir *weir);
 WEIR_API size_t weir_wait_tick(struct weir *weir, weir_ns now, size_t budget);
 
 /* Leave. True: it was waiting, done() will not come, and everyone behind has moved up. False: it has ended, and done() has
-   been or is being called. */
+   been called, or is being or yet to be: a tick ends several before it tells the first, so also from within another's done().
+   It is the caller's again only from its own done() on. */
 WEIR_API bool weir_wait_cancel(struct weir *weir, struct weir_waiter *waiter, weir_ns now);
 
 /* The answer of a waiter that has ended, each ask's and the binding one, with the limit ids of `set`; of a limit that is not

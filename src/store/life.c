@@ -72,7 +72,7 @@ int store_new(struct store **out, const struct store_options *options, const str
     if (!machine_has_exchange(&has_wide_load))
         return WEIR_ERR_MACHINE;
     if (group_bits == 0 || options->log_stamps > (size_t)UINT32_MAX << RING_UNIT_BITS
-        || options->permits >= POOL_NONE)
+        || options->permits >= POOL_NONE || options->fence > INT64_MAX) /* no fence may come round to 0 */
         return WEIR_ERR_OPTION;
     if (options->new_keys.count > 0
         && !weir_rate_init(&new_keys, options->new_keys.count, options->new_keys.period,

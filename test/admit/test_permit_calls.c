@@ -253,6 +253,29 @@ static void limits_say_what_does_not_fit(void **state)
 }
 
 /* A change of the other limits, of the size, of nothing; and one that takes the limit away or starts it afresh. */
+/* A fence of 0 says that nothing is held. */
+static void fences_do_not_come_round(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t fence;
+        int code;
+        const char *why;
+    } rows[] = {
+        { 1, 0, "the least" },
+        { INT64_MAX, 0, "the most: as many again may follow" },
+        { (uint64_t)INT64_MAX + 1, WEIR_ERR_OPTION, "one more" },
+        { UINT64_MAX, WEIR_ERR_OPTION, "the next would be 0" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct weir *weir = NULL;
+        int code = weir_new(&weir, &(struct weir_options){ .keys = 10, .permits = 10, .fence = rows[i].fence });
+        if (code != rows[i].code)
+            fail_msg("%s: %d", rows[i].why, code);
+        weir_free(code == 0 ? weir : NULL);
+    }
+}
+
 static void permits_outlive_a_change_of_their_limit(void **state)
 {
     (void)state;
@@ -390,6 +413,7 @@ int main(void)
         cmocka_unit_test(a_forged_permit_is_refused),
         cmocka_unit_test(the_longest_permit_fits),
         cmocka_unit_test(limits_say_what_does_not_fit),
+        cmocka_unit_test(fences_do_not_come_round),
         cmocka_unit_test(permits_outlive_a_change_of_their_limit),
         cmocka_unit_test(overflowing_permits_outlive_changes),
         cmocka_unit_test(what_was_taken_is_told_whatever_the_others_say),
