@@ -104,9 +104,10 @@ int main(int argc, char **argv)
     }
     int port = atoi(argv[1]);
     size_t count = strtoull(argv[2], NULL, 10);
+    static struct parked *all; /* until the end of the process */
     struct rlimit files = { count + 64, count + 64 };
-    struct parked *all = calloc(count, sizeof *all);
     int epoll = epoll_create1(0);
+    all = calloc(count, sizeof *all);
     if (all == NULL || epoll < 0 || setrlimit(RLIMIT_NOFILE, &files) != 0)
         return fail("bench_parked");
     for (size_t i = 0; i < count; i++)

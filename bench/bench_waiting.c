@@ -27,6 +27,7 @@ struct place {
     weir_ns now;
     uint64_t seed;
     struct weir_waiter *waiters; /* a ring; all but one wait */
+    struct weir_waiter_part *parts;
     size_t next;
     weir_ns *ended_at; /* lateness only: by index of the waiter */
     uint64_t ended;
@@ -132,15 +133,15 @@ static uint64_t waits_alone(void *context, uint64_t count)
 static void place_init(struct place *place, const struct weir_limit *limit, size_t waiter_count)
 {
     *place = (struct place){ .now = WEIR_SECOND, .seed = 7 };
-    struct weir_waiter_part *parts = calloc(waiter_count + 1, sizeof *parts);
+    place->parts = calloc(waiter_count + 1, sizeof *place->parts);
     place->waiters = calloc(waiter_count + 1, sizeof *place->waiters);
-    if (parts == NULL || place->waiters == NULL
+    if (place->parts == NULL || place->waiters == NULL
         || weir_new(&place->weir, &(struct weir_options){ .keys = KEYS, .permits = 1000 }) != 0
         || weir_limit_add(place->weir, limit, &place->limit) != 0)
         abort();
     for (size_t i = 0; i < waiter_count; i++)
         place->waiters[i] =
-            (struct weir_waiter){ .parts = &parts[i], .part_room = 1, .done = on_done, .owner = place };
+            (struct weir_waiter){ .parts = &place->parts[i], .part_room = 1, .done = on_done, .owner = place };
 }
 
 static struct weir_limit queue_of(uint64_t rate)
