@@ -32,81 +32,77 @@ struct facts facts_none(void)
 
 /* ---- Text ------------------------------------------------------------------------------------------------ */
 
-static const char *time_text(weir_ns time, char out[VERDICT_TIME_MAX])
+/* A fact that is a time; NULL: it is none. */
+static const weir_ns *fact_time(enum fact fact, const struct verdict_limit *value, const struct facts *more)
 {
-    return time == WEIR_NO_TIME ? NULL : verdict_time(time, 1, out);
+    switch (fact) {
+    case FACT_RETRY_AFTER:
+        return &value->retry_after;
+    case FACT_RESET_AFTER:
+        return &value->reset_after;
+    case FACT_DECIDED_AT:
+        return &more->decided_at;
+    case FACT_SERVED_AT:
+        return &more->served_at;
+    case FACT_ENDED_AT:
+        return &more->ended_at;
+    case FACT_WAITED:
+        return &more->waited;
+    case FACT_EXPIRES_AFTER:
+        return &more->expires_after;
+    default:
+        return NULL;
+    }
+}
+
+/* A fact that is a number, where it is known; NULL: it is none, or nobody knows it. */
+static const uint64_t *fact_number(enum fact fact, const struct verdict_limit *value, const struct facts *more)
+{
+    if (fact == FACT_CAPACITY)
+        return value->has_capacity ? &value->capacity : NULL;
+    if (fact == FACT_REMAINING)
+        return value->has_remaining ? &value->remaining : NULL;
+    if (fact < FACT_EFFECT || (more->effect.known >> (fact - FACT_EFFECT) & 1) == 0)
+        return NULL;
+    return &more->effect.number[fact - FACT_EFFECT];
+}
+
+/* A fact that is a word; NULL: null. */
+static const char *fact_word(enum fact fact, const struct verdict_limit *value, const struct facts *more)
+{
+    switch (fact) {
+    case FACT_DECISION:
+        return weir_outcome_name(value->outcome);
+    case FACT_LIMIT:
+        return value->name[0] == '\0' ? NULL : value->name;
+    case FACT_POLICY:
+        return weir_policy_name(value->policy);
+    case FACT_REASON:
+        return weir_reason_name(value->reason);
+    case FACT_ENFORCED:
+        return value->is_watched ? "false" : "true";
+    case FACT_ERROR:
+        return more->effect.error;
+    case FACT_REPEATED:
+        return more->effect.is_repeated ? "true" : "false";
+    case FACT_RELEASED:
+        return more->effect.is_released ? "true" : "false";
+    default:
+        return NULL;
+    }
 }
 
 const char *fact_text(enum fact fact, const struct verdict_limit *value, const struct facts *more,
                       char out[FACT_TEXT_MAX])
 {
-    char time[VERDICT_TIME_MAX];
-    const char *text = NULL;
-    uint64_t number = 0;
-    bool is_number = false;
-    if (fact >= FACT_EFFECT) {
-        is_number = (more->effect.known >> (fact - FACT_EFFECT) & 1) != 0;
-        number = more->effect.number[fact - FACT_EFFECT];
-    }
-    switch (fact) {
-    case FACT_DECISION:
-        text = weir_outcome_name(value->outcome);
-        break;
-    case FACT_LIMIT:
-        text = value->name[0] == '\0' ? NULL : value->name;
-        break;
-    case FACT_POLICY:
-        text = weir_policy_name(value->policy);
-        break;
-    case FACT_REASON:
-        text = weir_reason_name(value->reason);
-        break;
-    case FACT_CAPACITY:
-        is_number = value->has_capacity;
-        number = value->capacity;
-        break;
-    case FACT_REMAINING:
-        is_number = value->has_remaining;
-        number = value->remaining;
-        break;
-    case FACT_RETRY_AFTER:
-        text = time_text(value->retry_after, time);
-        break;
-    case FACT_RESET_AFTER:
-        text = time_text(value->reset_after, time);
-        break;
-    case FACT_DECIDED_AT:
-        text = time_text(more->decided_at, time);
-        break;
-    case FACT_SERVED_AT:
-        text = time_text(more->served_at, time);
-        break;
-    case FACT_ENDED_AT:
-        text = time_text(more->ended_at, time);
-        break;
-    case FACT_WAITED:
-        text = time_text(more->waited, time);
-        break;
-    case FACT_EXPIRES_AFTER:
-        text = time_text(more->expires_after, time);
-        break;
-    case FACT_RELEASED:
-        text = more->effect.is_released ? "true" : "false";
-        break;
-    case FACT_ENFORCED:
-        text = value->is_watched ? "false" : "true";
-        break;
-    case FACT_ERROR:
-        text = more->effect.error;
-        break;
-    case FACT_REPEATED:
-        text = more->effect.is_repeated ? "true" : "false";
-        break;
-    default:
-        break;
-    }
-    if (is_number)
-        (void)snprintf(out, FACT_TEXT_MAX, "%s=%" PRIu64, fact_name(fact), number);
+    char written[VERDICT_TIME_MAX];
+    const uint64_t *number = fact_number(fact, value, more);
+    const weir_ns *time = fact_time(fact, value, more);
+    const char *text = time == NULL            ? fact_word(fact, value, more)
+                       : *time == WEIR_NO_TIME ? NULL
+                                               : verdict_time(*time, 1, written);
+    if (number != NULL)
+        (void)snprintf(out, FACT_TEXT_MAX, "%s=%" PRIu64, fact_name(fact), *number);
     else
         (void)snprintf(out, FACT_TEXT_MAX, "%s=%s", fact_name(fact), text == NULL ? "null" : text);
     return out;

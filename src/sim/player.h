@@ -22,8 +22,9 @@ struct player {
     /* Begin with the timeline's contract in a fresh state. Diagnostics go to `err`. */
     enum player_result (*open)(struct player *player, const struct timeline *timeline, FILE *err);
     /*
-     * Do what a step says at its instant of virtual time, for the turn-th time, from 0. A request that has to wait is told as
-     * WEIR_WAIT, and ends in advance(). An operation beside deciding that is refused is a PLAYER_OK with out->effect.error.
+     * Do what a step says at its instant of virtual time, for the turn-th time, from 0. A request that has to wait
+     * is told as WEIR_WAIT, and ends in advance(). An operation beside deciding that is refused is a PLAYER_OK with
+     * out->effect.error.
      */
     enum player_result (*perform)(struct player *player, const struct timeline_step *step, uint64_t turn,
                                   struct verdict *out);

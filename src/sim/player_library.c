@@ -6,8 +6,8 @@
  * depends on nothing but its file. A reload is left unfinished until the next one, so that both ways are taken by which
  * counters reach a new contract: key by key as they are used, and all that are left at once.
  *
- * Who waits is driven as by any embedder, with virtual time: weir_wait_next() names an instant, and weir_wait_tick() is called
- * at that instant and no other.
+ * Who waits is driven as by any embedder, with virtual time: weir_wait_next() names an instant, and weir_wait_tick()
+ * is called at that instant and no other.
  */
 #include "sim/player.h"
 

@@ -269,6 +269,9 @@ class Timeline:
     def reset(self, at, name, key, why=None, claim=None):
         def go():
             self.contract.advance(at)
+            limit = self.contract.limit(name)
+            if limit and self.contract.queue(limit, tuple(key.get(part) for part in limit.fields["key"])):
+                raise Ambiguous  # a reset has no instant of its own, so when who waits is served is nobody's promise
             return self.contract.reset(name, key)
         found = self.attempt(go) or {}
         self.operations.add("reset")

@@ -143,9 +143,9 @@ def given_back():
     t.reserve(10 * SECOND, ACME, "never", cost=10, wait=SECOND, claim={"deny": 1})
     t.cancel(10 * SECOND, "never", claim={"error": "reservation"})
     t.settle(17 * SECOND, "late", 25, why="more than estimated: those who come wait longer", claim={"charged": 15})
-    t.step(17 * SECOND, ACME, wait=MINUTE, claim={"allow": 1, "served_at": "20s"})
-    t.reset(20 * SECOND, "b", ACME, why="forgotten is whole: whoever waited goes at once")
-    t.step(21 * SECOND, ACME, peek=True)
+    t.step(17 * SECOND, ACME, wait=MINUTE, claim={"allow": 1, "served_at": "32s"})
+    t.reset(20 * SECOND, "b", {"tenant": "b"}, why="another key's is nobody's here")
+    t.step(21 * SECOND, ACME, peek=True, claim={"deny": 1, "retry_after": "12s"})
 
     charged = Timeline("51-wait-settled-later", """A settlement that charges more moves everybody's turn back; who is too late then is denied at its deadline.""",
                        [limit("b", rate="1/s", burst=5, debt=20, wait=wait("10s", 20))])
