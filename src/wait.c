@@ -24,7 +24,8 @@
    is not overloaded, and little enough for what a limit lets through in that time to come at once. */
 #define LATE_NS (10 * WEIR_MILLISECOND)
 
-/* How long a waiter whose retry id is held by somebody else stands aside before it is tried again. */
+/* How long a waiter whose retry id, or whose log or record of permits, is held by somebody else stands aside before it is tried
+   again. */
 #define BUSY_NS WEIR_MILLISECOND
 
 /* ---- The request ---------------------------------------------------------------------------------------------------- */
@@ -159,6 +160,12 @@ static int watch_all(struct composite *all, size_t stand_count, bool passes)
     return code;
 }
 
+/* The key was not decided, because somebody held it: a log, a record of permits, for the length of a decision. */
+static bool is_contended(const struct part *part)
+{
+    return part->answer.outcome == WEIR_REFUSED && part->answer.reason == WEIR_REASON_CONTENDED;
+}
+
 /* ---- Arriving -------------------------------------------------------------------------------------------------------- */
 
 /* Permits are taken by who acquires; whoever only looks at them cannot wait for them. What costs nothing always passes. */
@@ -173,7 +180,8 @@ static bool may_wait(const struct composite *all, bool acquires)
 {
     for (size_t i = 0; i < all->count; i++) {
         const struct store_answer *answer = &all->parts[i].answer;
-        bool waits = answer->outcome == WEIR_DENY && answer->policy == WEIR_POLICY_NONE
+        bool is_held = is_contended(&all->parts[i]) && all->parts[i].retry != RETRY_BUSY;
+        bool waits = ((answer->outcome == WEIR_DENY && answer->policy == WEIR_POLICY_NONE) || is_held)
                      && lets_wait(&all->parts[i], acquires);
         if (is_refusal(answer->outcome) && !waits)
             return false;
@@ -308,7 +316,7 @@ static bool waits_on(const struct weir_waiter *waiter, const struct composite *a
         const struct part *part = &all->parts[i];
         if (!is_refusal(part->answer.outcome))
             continue;
-        if (part->retry == RETRY_BUSY) {
+        if (is_contended(part)) { /* its retry id as well */
             *due = all->stamp + BUSY_NS > *due ? all->stamp + BUSY_NS : *due;
         } else if (part->answer.outcome == WEIR_DENY && waiter_stand(waiter, i)->in_queue) {
             *due = part->answer.report.retry_at > *due ? part->answer.report.retry_at : *due;
@@ -378,6 +386,9 @@ static bool let_in(struct weir *weir, struct weir_waiter *waiter, struct composi
     state->due = room_due(weir, waiter, all->stamp);
     room_reschedule(weir, waiter);
     *ended = state->due <= all->stamp && take_turn(weir, waiter, all->stamp, all->stamp, all);
+    for (size_t i = 0; i < all->count && !*ended; i++)
+        if (is_contended(&all->parts[i]))
+            all->parts[i].answer.report.retry_at = state->due; /* it is tried again then */
     return !*ended;
 }
 
