@@ -474,7 +474,7 @@ bool log_clear(struct store *store, struct cell seen)
         return false;
     bool owns = still_owns(store, seen);
     if (owns)
-        ring_of(store, ring)->count = 0;
+        ring_of(store, ring)->latest = ring_of(store, ring)->count = 0;
     word_unlock(lock);
     return owns;
 }

@@ -85,7 +85,7 @@ static bool admits(const struct account *account, weir_ns now, uint64_t cost)
 /* The first instant, not before `from`, that admits the cost. */
 static weir_ns earliest(const struct account *account, weir_ns from, uint64_t cost)
 {
-    weir_ns low = from, high = from + FOREVER;
+    weir_ns low = from, high = (from > account->newest ? from : account->newest) + FOREVER;
     uint64_t wanted = cost == 0 ? 1 : cost;
     if (admits(account, from, wanted))
         return from;
@@ -93,6 +93,8 @@ static weir_ns earliest(const struct account *account, weir_ns from, uint64_t co
         weir_ns expires_at = account->entries[i].at + account->limit->hold;
         high = i == 0 || expires_at > high ? expires_at : high;
     }
+    if (!admits(account, high, wanted))
+        high += 2 * LATE; /* a late stamp, beside what was charged since */
     if (!admits(account, high, wanted))
         return WEIR_NO_TIME;
     while (high - low > 1) {
@@ -104,8 +106,9 @@ static weir_ns earliest(const struct account *account, weir_ns from, uint64_t co
 
 static void charge(struct account *account, weir_ns now, uint64_t cost)
 {
-    if (!is_permits(account)) {
-        account_charge(account, now, cost);
+    if (!is_permits(account)) { /* an emptied window is none, but not forgotten by older stamps */
+        bool is_late = account_is_first(account) && account->count == 0 && account->newest > now;
+        account_charge(account, is_late ? account->newest : now, cost);
         return;
     }
     account->newest = now > account->newest ? now : account->newest;
@@ -294,23 +297,31 @@ static bool lets_wait(const struct request *request, size_t i)
            && (request->acquires || limit->algorithm != WEIR_CONCURRENCY);
 }
 
+/* No limit decides before the instant at which its size came into force. */
+static weir_ns instant_of(const struct world *world, const struct weir_ask *ask)
+{
+    weir_ns since = world->resized_at[ask->limit];
+    return world->now > since ? world->now : since;
+}
+
 /* What one ask answers now; `turn`: of a guest that is first in this queue. */
 static struct verdict ask_one(struct world *world, const struct weir_ask *ask, bool turn)
 {
     const struct account *account = account_of(world, ask);
     struct crowd crowd = crowd_before(world, ask, NULL);
+    weir_ns now = instant_of(world, ask);
     if (ask->cost > capacity(account))
         return (struct verdict){ WEIR_NEVER, WEIR_NO_TIME, false };
     if (ask->cost == 0)
         return (struct verdict){ WEIR_ALLOW, 0, false };
     if (crowd.count > 0 && !turn) {
-        weir_ns at = is_permits(account) ? account->newest : account_effective(account, world->now);
-        weir_ns retry_at = foresee(account, world->now, crowd.cost, ask->cost);
+        weir_ns at = is_permits(account) ? account->newest : account_effective(account, now);
+        weir_ns retry_at = foresee(account, now, crowd.cost, ask->cost);
         return (struct verdict){ WEIR_DENY, retry_at > at ? retry_at : at, false };
     }
-    if (admits(account, world->now, ask->cost))
-        return (struct verdict){ WEIR_ALLOW, world->now, false };
-    return (struct verdict){ WEIR_DENY, earliest(account, world->now, ask->cost), false };
+    if (admits(account, now, ask->cost))
+        return (struct verdict){ WEIR_ALLOW, now, false };
+    return (struct verdict){ WEIR_DENY, earliest(account, now, ask->cost), false };
 }
 
 static void take(struct world *world, const struct request *request)
@@ -318,7 +329,7 @@ static void take(struct world *world, const struct request *request)
     for (size_t i = 0; i < request->count; i++) {
         struct account *account = account_of(world, &request->asks[i]);
         if (request->asks[i].cost > 0 && (request->acquires || !is_permits(account)))
-            charge(account, world->now, request->asks[i].cost);
+            charge(account, instant_of(world, &request->asks[i]), request->asks[i].cost);
         world->granted[i] = account->newest;
     }
 }
