@@ -717,7 +717,7 @@ WEIR_API size_t weir_wait_tick(struct weir *weir, weir_ns now, size_t budget);
 
 /* Leave. True: it was waiting, done() will not come, and everyone behind has moved up. False: it has ended, and done() has
    been called, or is being or yet to be: a tick ends several before it tells the first, so also from within another's done().
-   It is the caller's again only from its own done() on. */
+   It is the caller's again only from its own done() on; one without a done() is at once. */
 WEIR_API bool weir_wait_cancel(struct weir *weir, struct weir_waiter *waiter, weir_ns now);
 
 /* The answer of a waiter that has ended, each ask's and the binding one, with the limit ids of `set`; of a limit that is not
@@ -763,10 +763,11 @@ struct weir_stats {
     uint64_t contended;       /* decisions given up after too many lost races */
     uint64_t log_stamps;      /* in the arena */
     uint64_t log_stamps_free;
-    uint64_t permits; /* in the pool */
-    uint64_t permits_free;
-    uint64_t waiting; /* requests that wait */
-    uint64_t bytes;   /* of memory reserved, everything included */
+    uint64_t permits;      /* in the pool */
+    uint64_t permits_held; /* those that expired and were not looked at since included */
+    uint64_t permits_free; /* to every limit; the rest is reserved for keys that share a record (when_full) */
+    uint64_t waiting;      /* requests that wait */
+    uint64_t bytes;        /* of memory reserved, everything included */
 };
 
 /* Walks the whole table: milliseconds for a million cells. `now` decides what is dead. Threads: any. */

@@ -192,13 +192,13 @@ static void write_cells(struct text *out, const struct weir_stats *stats)
     }
 }
 
-/* Permits of the pool: those that have expired and were not looked at since count as held. */
+/* Permits of the pool: those that have expired and were not looked at since count as held. Held ones may be reserved ones. */
 static void write_pool(struct text *out, const struct weir_stats *stats)
 {
     const char *name = "weir_permits";
     struct prometheus_label held = { "state", SLICE("held") }, free_ = { "state", SLICE("free") };
     prometheus_family(out, name, PROMETHEUS_GAUGE, "Permits of the pool by state.");
-    prometheus_u64(out, name, "", &held, 1, stats->permits - stats->permits_free);
+    prometheus_u64(out, name, "", &held, 1, stats->permits_held);
     prometheus_u64(out, name, "", &free_, 1, stats->permits_free);
 }
 

@@ -246,6 +246,7 @@ void store_stats(struct store *store, weir_ns now, struct weir_stats *out)
     out->log_stamps = (uint64_t)store->arena.unit_count * RING_UNIT;
     out->log_stamps_free = (uint64_t)__atomic_load_n(&store->arena.free_units, __ATOMIC_RELAXED) * RING_UNIT;
     out->permits = store->permits.count;
+    out->permits_held = pool_taken(&store->permits);
     out->permits_free = pool_available(&store->permits);
     out->bytes = sizeof *store + SLOTS_BYTES + slots * sizeof(struct slot) + table_bytes(store)
                  + arena_bytes(&store->arena) + pool_bytes(&store->records) + pool_bytes(&store->permits);

@@ -55,6 +55,7 @@ void pool_unreserve(struct pool *pool, uint32_t count)
 /* progress: what was reserved is listed or fresh, so a turn that finds neither raced with others that moved on. */
 uint32_t pool_take(struct pool *pool)
 {
+    __atomic_fetch_add(&pool->taken, 1, __ATOMIC_RELAXED);
     for (;;) {
         struct cell seen = cell_load(&pool->head, pool->has_wide_load);
         uint32_t item = (uint32_t)seen.state;
@@ -75,6 +76,7 @@ uint32_t pool_take(struct pool *pool)
 
 void pool_give(struct pool *pool, uint32_t item)
 {
+    __atomic_fetch_sub(&pool->taken, 1, __ATOMIC_RELAXED);
     struct cell seen;
     do {
         seen = cell_load(&pool->head, pool->has_wide_load);

@@ -31,6 +31,7 @@ struct pool {
     _Alignas(64) struct cell head;
     uint32_t fresh;     /* items from here on were never taken */
     uint32_t available; /* not taken and not reserved */
+    uint32_t taken;     /* a gauge */
 };
 
 /* 0 or WEIR_ERR_MEMORY. No items is a valid pool, from which nothing can be taken. */
@@ -46,6 +47,11 @@ static inline void *pool_item(const struct pool *pool, uint32_t item)
 static inline uint32_t pool_available(const struct pool *pool)
 {
     return __atomic_load_n(&pool->available, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t pool_taken(const struct pool *pool)
+{
+    return __atomic_load_n(&pool->taken, __ATOMIC_RELAXED);
 }
 
 /* Make sure that so many can be taken later. False: they cannot. */
