@@ -487,7 +487,8 @@ static size_t end_due(struct weir *weir, weir_ns now, size_t budget, struct weir
     while (count < budget && (entry = agenda_first(&weir->room.agenda)) != NULL && entry->at <= now) {
         struct weir_waiter *waiter = waiter_of(entry);
         struct waiter *state = waiter_state(waiter);
-        bool is_told = state->sleeper == NULL; /* else it is its thread's from the end on */
+        bool is_told =
+            state->sleeper == NULL && waiter->done != NULL; /* else it is its owner's from the end on */
         if (!look_at(weir, waiter, now))
             continue;
         count++;
@@ -511,8 +512,7 @@ size_t weir_wait_tick(struct weir *weir, weir_ns now, size_t budget)
     while (ended != NULL) {
         struct weir_waiter *waiter = ended;
         ended = waiter_state(waiter)->ended;
-        if (waiter->done != NULL)
-            waiter->done(waiter);
+        waiter->done(waiter);
     }
     return count;
 }
