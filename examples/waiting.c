@@ -44,7 +44,7 @@ int main(void)
                                .algorithm = WEIR_LEAKY_QUEUE,
                                .rate = { 2, WEIR_SECOND },
                                .wait = { .up_to = 5 * WEIR_SECOND, .queue = 100 } };
-    char *names[4] = { "ada", "bob", "cy", "dan" };
+    char names[4][4] = { "ada", "bob", "cy", "dan" };
     struct weir_waiter_part parts[4];
     struct weir_waiter waiters[4];
     if (weir_new(&weir, NULL) != 0 || weir_limit_add(weir, &pace, &limit) != 0)
