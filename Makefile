@@ -35,6 +35,9 @@ test: ## build and run the whole test suite, or one test: make test T=NAME
 	@tools/deps build test
 	@$(CONFIGURE)
 	@ninja -C $(BUILD) -j $(JOBS) --quiet
+	@$(if $(T),ctest --test-dir $(BUILD) -N -R '^$(T)$$' | grep -q 'Total Tests: [1-9]' || { \
+		echo "there is no test '$(T)'; these have it in their names (all: ctest --test-dir $(BUILD) -N):"; \
+		ctest --test-dir $(BUILD) -N | sed -n 's/^ *Test *#[0-9]*: /  /p' | grep -F '$(T)'; exit 1; } >&2)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --no-tests=error $(if $(T),-R '^$(T)$$')
 
 fmt: ## format every C file
