@@ -30,8 +30,8 @@ void explain_grouped(struct text *text, uint64_t number);
 
 /* ---- explain_wait.c: turns and permits --------------------------------------------------------------------------- */
 
-/* Of one permit: 64 in the pool, and as much for the record of its key, if it is that key's only one. */
-#define EXPLAIN_PERMIT_BYTES 128
+/* Of one permit, and of the record of its key, if it is that key's only one: 32 in the pool of each. */
+#define EXPLAIN_PERMIT_BYTES 64
 
 /* The middle of the paragraph of a leaky queue and of a concurrency limit. */
 void explain_pace(struct text *text, const struct rule *rule);

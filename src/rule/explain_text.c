@@ -403,16 +403,18 @@ static void add_field(void *context, const char *prefix, struct slice name)
     text_format(context, "  %s%.*s\n", prefix, (int)name.len, name.at);
 }
 
-static void add_proxies(struct text *text, const struct rules *rules)
+static void add_proxies(struct text *text, const struct explanation *explanation)
 {
+    const struct rules *rules = explanation->rules;
     if (rules->identity.proxy_count == 0)
         return;
     text_put(text,
              "\na proxy in identity.proxies must overwrite or delete these, or its clients choose them\n");
     explain_proxy_fields(rules, add_field, text);
     text_put(text, "  X-Forwarded-Method, X-Forwarded-Host, X-Forwarded-Uri (in front of /v1/auth)\n"
-                   "  X-Original-Method, X-Original-URI (in front of /v1/auth-nginx and /v1/auth-accel)\n"
-                   "  Prefer\n");
+                   "  X-Original-Method, X-Original-URI (in front of /v1/auth-nginx and /v1/auth-accel)\n");
+    if (explanation->server->auth_wait) /* else nobody listens to it */
+        text_put(text, "  Prefer\n");
 }
 
 static void add_request(struct text *text, const struct explanation *explanation)
@@ -449,7 +451,7 @@ void explain_text(struct text *text, const struct explanation *explanation)
         add_limit(text, explanation, &rules->list[i]);
     explain_doors(text, explanation);
     add_memory(text, explanation);
-    add_proxies(text, rules);
+    add_proxies(text, explanation);
     if (explanation->request != NULL)
         add_request(text, explanation);
 }
