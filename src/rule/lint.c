@@ -119,7 +119,7 @@ static void look(struct lint *lint, const struct node *root)
         lint_bind(lint, binds, i);
         lint_replicas(lint, i);
     }
-    lint_doors(lint, node_value(root, "identity") != NULL);
+    lint_doors(lint, root);
     lint_grouping(lint, root);
     lint_enforced(lint, lint->load->limits);
 }

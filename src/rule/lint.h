@@ -39,7 +39,7 @@ void lint_when(struct lint *lint, size_t index);
 /* lint_wait.c: turns and permits; and at which doors there are none. The auth doors are in use where the contract says whom
    they believe. */
 void lint_wait(struct lint *lint, size_t index);
-void lint_doors(struct lint *lint, bool has_auth_doors);
+void lint_doors(struct lint *lint, const struct node *root);
 
 /* lint_bind.c: findings that need two limits. `binds` is made once for a contract. */
 struct binds *binds_new(struct lint *lint);

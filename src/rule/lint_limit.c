@@ -143,7 +143,13 @@ static void lint_cost(struct lint *lint, size_t index)
     const char *cure, *what = holder(rule, &cure);
     if (capacity == 0)
         return;
-    if (rule->has_cost_from && rule->cost_max > capacity)
+    if (rule->has_cost_from && rule->cost_default > capacity)
+        lint_warn(lint, index, "cost", cure,
+                  "charges %llu where the request does not say, takes costs up to %llu, and its %s is %llu: a "
+                  "request that does not say never passes, nor does one above the %s",
+                  (unsigned long long)rule->cost_default, (unsigned long long)rule->cost_max, what,
+                  (unsigned long long)capacity, what);
+    else if (rule->has_cost_from && rule->cost_max > capacity)
         lint_warn(lint, index, "cost", cure,
                   "takes costs up to %llu, and its %s is %llu: a request above that never passes, however long "
                   "it waits",

@@ -62,7 +62,9 @@ static void lint_permits(struct lint *lint, size_t index)
         duration_format(rule->limit.hold, hold);
         lint_warn(
             lint, index, "hold",
-            "write several times the longest operation, and have holders renew at a third of it",
+            "write more than any pause of a holder, and have holders renew at a third of it; where nobody "
+            "renews, "
+            "more than the longest operation",
             "gives a permit away after %s: a holder that pauses for longer still works beside the next one",
             hold);
     }
@@ -132,8 +134,10 @@ static void likewise(size_t others, char out[40])
 }
 
 /* Once for the contract: it is no fault of a limit, and the same for all. */
-void lint_doors(struct lint *lint, bool has_auth_doors)
+void lint_doors(struct lint *lint, const struct node *root)
 {
+    bool has_auth_doors = node_value(root, "identity") != NULL;
+    bool has_auth_wait = lint->load->server->auth_wait;
     char more[40];
     size_t others, first = first_of(lint->rules, gives_permits, &others);
     likewise(others, more);
@@ -148,10 +152,15 @@ void lint_doors(struct lint *lint, bool has_auth_doors)
             more);
     first = first_of(lint->rules, waits_at_any_door, &others);
     likewise(others, more);
-    if (first < lint->rules->limit_count && has_auth_doors && !lint->load->server->auth_wait)
+    if (first < lint->rules->limit_count && has_auth_doors && !has_auth_wait)
         lint_note(
             lint, first, "wait",
             "write `server: { auth-wait: true }`, and have the proxy set or delete Prefer, where requests "
             "through a proxy are to wait too",
             "lets callers wait, but not those of /v1/auth*%s", more);
+    if (first == lint->rules->limit_count && has_auth_wait)
+        diagnostics_add(lint->diagnostics, WEIR_SEVERITY_WARNING,
+                        node_value(node_value(root, "server"), "auth-wait")->place,
+                        "give a limit `wait: { up-to: 2s, queue: 100 }`, or remove auth-wait",
+                        "auth-wait changes nothing: no limit lets callers of /v1/auth* wait");
 }

@@ -130,6 +130,10 @@ void duration_format(weir_ns length, char out[48])
         { WEIR_MINUTE, "minute", "minutes" }, { WEIR_SECOND, "s", "s" },   { WEIR_MILLISECOND, "ms", "ms" },
         { WEIR_MICROSECOND, "us", "us" },     { 1, "ns", "ns" },
     };
+    if (length == WEIR_HORIZON) { /* leap days and all: no unit above a minute divides it */
+        (void)snprintf(out, 48, "10 years");
+        return;
+    }
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         uint64_t whole = length / steps[i].length;
         if (whole == 0 || whole * steps[i].length != length)

@@ -45,7 +45,7 @@ const char *rate_parse_duration(struct slice text, weir_ns *out);
 /* Valid forms, for cures. */
 #define DURATION_FORMS "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s"
 
-/* "1 s", "15 min", "1.5 s", "month": a length in plain words, exact, into 48 bytes. */
+/* "1 s", "15 minutes", "1500 ms", "10 years": a length in plain words, exact, into 48 bytes. */
 void duration_format(weir_ns length, char out[48]);
 
 /* "day", "week", "month", "year" where the unit is one of a calendar, else NULL. */

@@ -142,6 +142,8 @@ static const char *foreign_cure(struct slice name)
         { "requests-per-unit", "the count is part of the rate: write `rate: 60/1m`" },
         { "requests_per_unit", "the count is part of the rate: write `rate: 60/1m`" },
         { "limit", "the count is part of the rate: write `rate: 60/1m`" },
+        { "up-to", "it belongs in `wait`: write `wait: { up-to: 2s, queue: 100 }`" },
+        { "queue", "it belongs in `wait`: write `wait: { up-to: 2s, queue: 100 }`" },
         { "capacity", "write `burst`" },
         { "refill", "write `rate: 5/s`" },
         { "match", "write `when`" },

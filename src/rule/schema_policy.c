@@ -114,16 +114,31 @@ static const struct field wait_fields[] = {
 };
 #define WAIT_FIELDS (sizeof wait_fields / sizeof *wait_fields)
 
+/* What most people write first: a time, or yes. It lacks the other bound. */
+static void report_wait(struct load *load, const struct field *field, const struct node *value)
+{
+    weir_ns up_to;
+    char cure[160];
+    bool is_time =
+        value->kind == NODE_SCALAR && rate_parse_duration(value->text, &up_to) == NULL && value->text.len < 40;
+    (void)snprintf(cure, sizeof cure, "write `wait: { up-to: %.*s, queue: 100 }`, or `wait: never`",
+                   is_time ? (int)value->text.len : 2, is_time ? value->text.at : "2s");
+    if (is_time)
+        schema_error(load, field->name, value, cure, "does not say how many may wait");
+    else if (node_scalar_problem(value) != NULL && value->kind == NODE_SCALAR)
+        schema_error(load, field->name, value, cure, "is empty");
+    else if (value->kind != NODE_BAD)
+        schema_error(load, field->name, value, cure, "is neither `never` nor a map of up-to and queue");
+}
+
 void parse_wait(struct load *load, const struct field *field, const struct node *value, void *into)
 {
     struct rule *rule = into;
     const struct node *given[WAIT_FIELDS];
     struct wait_reading reading = { 0 };
     if (value->kind != NODE_MAP) {
-        int ignored = 0;
-        struct field word = *field;
-        word.offset = 0;
-        parse_word(load, &word, value, &ignored);
+        if (value->kind != NODE_SCALAR || !slice_equals(value->text, SLICE("never")))
+            report_wait(load, field, value);
         return;
     }
     struct owner owner = enter(load, "the wait of limit");

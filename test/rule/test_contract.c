@@ -515,6 +515,11 @@ static void misspelt_fields_get_a_suggestion(void **state)
         { "missing_key: skip", "did you mean 'missing-key'?" },
         { "window: 60s", "the period is part of the rate: write `rate: 60/1m`" },
         { "capacity: 20", "write `burst`" },
+        { "wait: 1s500ms", "write `wait: { up-to: 1s500ms, queue: 100 }`, or `wait: never`" },
+        { "wait: true", "write `wait: { up-to: 2s, queue: 100 }`, or `wait: never`" },
+        { "queue: 100", "it belongs in `wait`: write `wait: { up-to: 2s, queue: 100 }`" },
+        { "up-to: 2s", "it belongs in `wait`: write `wait: { up-to: 2s, queue: 100 }`" },
+        { "hold: 0s", "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s, from 1 ms to 10 years" },
         { "zzz: 1", "the fields are name, about, when, key, missing-key, algorithm, rate, burst, at-most, "
                     "hold, align, cost, "
                     "debt, refused, retries, wait, scope, lease, when-store-fails, when-full, when-state-lost, "

@@ -144,6 +144,11 @@ static void costs_above_the_burst(void **state)
           "3:{ limit 'a' takes costs up to 21, and its burst is 20: a request above that never passes, "
           "however long "
           "it waits" },
+        { "a default above it as well: most requests say nothing", "",
+          "- {name: a, key: [], algorithm: leaky-queue, rate: 5/s, wait: {up-to: 2s, queue: 10}, cost: {from: "
+          "tokens, default: 2, max: 5}}\n",
+          "3:{ limit 'a' charges 2 where the request does not say, takes costs up to 5, and its burst is 1: a "
+          "request that does not say never passes, nor does one above the burst" },
         { "equal is enough", "",
           "- {name: a, key: [], rate: 5/s, burst: 20, cost: {from: tokens, default: 1, max: 20}}\n", "" },
         { "a cost above the count", "", "- {name: a, key: [], algorithm: sliding-window, rate: 5/m, cost: 6}\n",
@@ -375,6 +380,7 @@ static void doors_at_which_nobody_waits(void **state)
 #define QUEUE(name) \
     "- {name: " name ", when: {path: /" name \
     "}, key: [], algorithm: leaky-queue, rate: 50/s, wait: {up-to: 2s, queue: 100}}\n"
+#define IDLE_AUTH "auth-wait changes nothing: no limit lets callers of /v1/auth* wait"
 #define NO_AUTH(line, more) "note " line ":{ limit 'a' lets callers wait, but not those of /v1/auth*" more
     static const struct row rows[] = {
         { "no auth door in sight", "", QUEUE("a"), "" },
@@ -382,6 +388,14 @@ static void doors_at_which_nobody_waits(void **state)
         { "once for all", "identity: {ip: peer}\n", QUEUE("a") QUEUE("b") QUEUE("c"),
           NO_AUTH("4", " (2 more likewise)") },
         { "they may wait", "identity: {ip: peer}\nserver: {auth-wait: true}\n", QUEUE("a"), "" },
+        { "for nothing", "server: {auth-wait: true}\n", "- {name: a, key: [], rate: 9/s, burst: 9}\n",
+          "2:true " IDLE_AUTH },
+        { "a shadow makes nobody wait", "server: {auth-wait: true}\n",
+          "- {name: a, key: [], rate: 9/s, burst: 9}\n"
+          "- {name: b, key: [], rate: 5/s, burst: 5, wait: {up-to: 1s, queue: 5}, enforce: shadow}\n",
+          "2:true " IDLE_AUTH },
+        { "it is not asked for", "server: {auth-wait: false}\n", "- {name: a, key: [], rate: 9/s, burst: 9}\n",
+          "" },
         { "permits are not given there anyway", "identity: {ip: peer}\n",
           "- {name: c, key: [], algorithm: concurrency, at-most: 4, hold: 30s, wait: {up-to: 5s, queue: 20}}\n",
           "note 4:concurrency limit 'c' gives permits at /v1/acquire alone: /v1/check and /v1/auth* only look, "
