@@ -124,8 +124,8 @@ const struct directive *nginx_use_first(const struct directive *block, const cha
     return holder == NULL ? NULL : directive_next(holder->children, name);
 }
 
-/* How many pass at once though they are ahead of the rate. nginx heeds the last word about it. */
-static bool read_delay(const struct directive *directive, uint64_t *out)
+/* How many pass at once though they are ahead of the rate. nginx heeds the last word about it. False: *wrong is none. */
+static bool read_delay(const struct directive *directive, uint64_t *out, struct slice *wrong)
 {
     *out = 0;
     for (unsigned i = 1; i < directive->count; i++) {
@@ -133,25 +133,41 @@ static bool read_delay(const struct directive *directive, uint64_t *out)
         bool is_delay = word.len > 6 && memcmp(word.at, "delay=", 6) == 0;
         if (slice_equals(word, SLICE("nodelay")))
             *out = UINT64_MAX;
-        if (is_delay && !number_of((struct slice){ word.at + 6, word.len - 6 }, UINT32_MAX, out))
+        if (is_delay && !number_of((struct slice){ word.at + 6, word.len - 6 }, UINT32_MAX, out)) {
+            *wrong = word;
             return false;
+        }
     }
     return true;
 }
 
-const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out, struct slice *zone)
+/* A word that begins so, to show it. */
+static struct slice word_with(const struct directive *directive, const char *start)
+{
+    for (unsigned i = directive->count; i-- > 1;) { /* the last one counts */
+        struct slice word = directive->words[i].text;
+        if (word.len >= strlen(start) && memcmp(word.at, start, strlen(start)) == 0)
+            return word;
+    }
+    return (struct slice){ "", 0 };
+}
+
+const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out, struct slice *zone,
+                           struct slice *wrong)
 {
     struct slice burst = nginx_option(directive, "burst");
     *out = (struct use){ .at = directive };
     *zone = is_conn ? directive_word(directive, 1) : nginx_option(directive, "zone");
     if (is_conn) {
-        bool is_number = number_of(directive_word(directive, 2), WEIR_AT_MOST_MAX, &out->most);
+        *wrong = directive_word(directive, 2);
+        bool is_number = number_of(*wrong, WEIR_AT_MOST_MAX, &out->most);
         out->at_once = out->most;
-        return is_number && out->most > 0 ? NULL : "limit_conn without a number of connections from 1 to 65535";
+        return is_number && out->most > 0 ? NULL : "is no number of connections from 1 to 65535";
     }
+    *wrong = word_with(directive, "burst=");
     if ((burst.at != NULL && !number_of(burst, UINT32_MAX, &out->most))
-        || !read_delay(directive, &out->at_once))
-        return "burst or delay is no number";
+        || !read_delay(directive, &out->at_once, wrong))
+        return "is no number of requests from 0 to 4294967295";
     if (out->at_once > out->most)
         out->at_once = out->most;
     return NULL;
@@ -218,8 +234,9 @@ static void join_use(struct config *config, const struct directive *block, const
 {
     struct use use;
     struct slice name;
-    struct shown name_shown;
-    const char *problem = nginx_use_read(at, is_conn, &use, &name);
+    struct slice wrong;
+    struct shown name_shown, wrong_shown;
+    const char *problem = nginx_use_read(at, is_conn, &use, &name, &wrong);
     struct zone *zone = zone_find(config, name);
     if (zone == NULL || (zone->seconds == 0) != is_conn) {
         NGINX_ERROR(config->import, at,
@@ -229,8 +246,8 @@ static void join_use(struct config *config, const struct directive *block, const
         return;
     }
     if (problem != NULL) {
-        NGINX_ERROR(config->import, at, is_conn ? "write limit_conn ZONE N" : "write burst=N and delay=N", "%s",
-                    problem);
+        NGINX_ERROR(config->import, at, is_conn ? "write limit_conn ZONE N" : "write burst=N and delay=N",
+                    "'%s' %s", shown(wrong, &wrong_shown), problem);
         return;
     }
     if (!is_conn && !can_wait(config, zone, &use))

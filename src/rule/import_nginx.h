@@ -139,7 +139,8 @@ struct config {
     struct server *servers;
     size_t server_count;
     struct nginx_identity identity;
-    uint64_t permits; /* at-most of all limits written */
+    uint64_t permits;                   /* at-most of all limits written */
+    const struct directive *regex_told; /* the location that was refused last, which each zone meets again */
 };
 
 /* What stands behind "NAME=" in a word of the directive, the last such word; .at NULL: nowhere. */
@@ -156,9 +157,12 @@ const struct directive *nginx_holder(const struct directive *block, const char *
 const char *nginx_use_name(const struct zone *zone);
 const struct directive *nginx_use_first(const struct directive *block, const char *name);
 
-/* Read what a limit_req (is_conn: a limit_conn) says, and the name of its zone. NULL, or what is wrong with its numbers. */
-const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out,
-                           struct slice *zone);
+/*
+ * Read what a limit_req (is_conn: a limit_conn) says, and the name of its zone. NULL, or what is wrong with its numbers:
+ * then *wrong is the word, empty where it is missing.
+ */
+const char *nginx_use_read(const struct directive *directive, bool is_conn, struct use *out, struct slice *zone,
+                           struct slice *wrong);
 
 /* How long all that can wait by this use of a limit_req need to, rounded up with something to spare. */
 uint64_t nginx_wait_seconds(const struct zone *zone, const struct use *use);

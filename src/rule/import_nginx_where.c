@@ -27,8 +27,8 @@ static bool is_met(const struct place_of_server *place, const struct zone *zone,
     const struct directive *at = nginx_use_first(place->block, name);
     for (; at != NULL; at = directive_next(at->next, name)) {
         struct use said;
-        struct slice of;
-        bool is_read = nginx_use_read(at, zone->seconds == 0, &said, &of) == NULL;
+        struct slice of, wrong;
+        bool is_read = nginx_use_read(at, zone->seconds == 0, &said, &of, &wrong) == NULL;
         if (is_read && slice_equals(of, zone->name)
             && (use == NULL || (use->most == said.most && use->at_once == said.at_once)))
             return true;
@@ -202,8 +202,10 @@ enum extent nginx_extent(struct config *config, const struct server *server, con
     if (met == 0 || met == count + 1)
         return met == 0 ? EXTENT_NONE : EXTENT_ALL;
     if (regex != NULL) {
-        NGINX_ERROR(config->import, regex, "write locations as prefixes, or limit the whole server",
-                    "a location by regular expression, beside others with other limits");
+        if (regex != config->regex_told)
+            NGINX_ERROR(config->import, regex, "write locations as prefixes, or limit the whole server",
+                        "a location by regular expression, beside others with other limits");
+        config->regex_told = regex;
         return EXTENT_BAD;
     }
     if (areas_add(config->import, areas, count, is_root_met, out))

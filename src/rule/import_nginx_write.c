@@ -131,6 +131,12 @@ static void add_notes(struct config *config, const struct zone *zone, const stru
                           "budget.\n");
 }
 
+/* The pattern of a location that ends in a slash looks odd. */
+static bool has_folder(struct slice path)
+{
+    return memmem(path.at, path.len, "/*/**", 5) != NULL;
+}
+
 static void add_when(struct text *out, const struct zone *zone, const struct where *where)
 {
     const struct {
@@ -216,6 +222,9 @@ static void add_limit(struct config *config, const struct zone *zone, const stru
     text_put(out, "\n");
     add_comment(config, "  # ", zone->at, "");
     add_notes(config, zone, use, part);
+    if (has_folder(as_slice(&where->path)))
+        text_put(out,
+                 "  # `location /x/` is `/x/*/**` here: `/x/**` would match /x without its slash as well.\n");
     text_format(out, "  - name: %s\n", limit_name(config, zone, use, part, server));
     add_when(out, zone, where);
     add_key(out, &zone->key);
@@ -357,11 +366,12 @@ static void add_identity_block(struct config *config)
         add_comment(config, "  # nginx has addresses by ", header,
                     ": name its proxies in `proxies`, and that header in `from`.");
     if (identity->has_ip)
-        text_put(
-            out,
-            "  # Whole addresses, as nginx counts them: one client of IPv6 has many. 64 would be a network.\n"
-            "  # Behind a proxy write `from: x-forwarded-for` and name the proxy in `proxies`.\n"
-            "  ip: { from: peer, group: { ipv4: 32, ipv6: 128 } }\n");
+        text_put(out, "  # Whole addresses, as nginx counts them: one client of IPv6 has many, which `weir "
+                      "lint` warns of. "
+                      "64 would be a\n"
+                      "  # network.\n"
+                      "  # Behind a proxy write `from: x-forwarded-for` and name the proxy in `proxies`.\n"
+                      "  ip: { from: peer, group: { ipv4: 32, ipv6: 128 } }\n");
     for (unsigned i = 0; i < identity->count; i++) {
         text_put(out, "  ");
         text_add(out, identity->rows[i].attribute);
@@ -389,6 +399,9 @@ static void add_head(struct config *config)
     text_put(out, has_waiting ? about_waiting : "");
     text_put(out, has_work ? about_work : "");
     text_put(out, "weir: 1\n");
+    if (has_waiting)
+        text_put(out, "# Where the proxy sets or deletes Prefer, this lets requests wait at its door:\n"
+                      "# server: { auth-wait: true }\n");
 }
 
 void nginx_write(struct config *config)

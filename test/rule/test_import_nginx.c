@@ -121,6 +121,8 @@ static void F06_queues(void **state)
     (void)state;
     static const char *const parts[] = {
         "# Without nodelay, limit_req lets the burst beyond `delay` wait",
+        "weir: 1\n# Where the proxy sets or deletes Prefer, this lets requests wait at its door:\n"
+        "# server: { auth-wait: true }\n",
         "  - name: perip\n"
         "    when: { ip: { not: \"10.0.0.0/8\" }, path: [\"/a**\", \"/b**\", \"/c**\", \"/d**\"] }\n"
         "    key: [ip]\n"
@@ -430,14 +432,16 @@ static void refuses_by_place(void **state)
           "1:43 there is no zone z" },
         { "and the other way round", IP "server { limit_conn z 1; }", "2:10 there is no zone z" },
         { "no number of connections", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z; }",
-          "2:10 limit_conn without a number of connections from 1 to 65535" },
+          "2:10 '' is no number of connections from 1 to 65535" },
         { "none", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z 0; }",
-          "2:10 limit_conn without a number of connections from 1 to 65535" },
+          "2:10 '0' is no number of connections from 1 to 65535" },
         { "too many", "limit_conn_zone $host zone=z:1m;\nserver { limit_conn z 65536; }",
-          "2:10 limit_conn without a number of connections from 1 to 65535" },
+          "2:10 '65536' is no number of connections from 1 to 65535" },
         { "no zone", "limit_conn_zone $host;", "1:1 limit_conn_zone without a zone" },
         { "a number that is none", IP "server { limit_req zone=z delay=x; }",
-          "2:10 burst or delay is no number" },
+          "2:10 'delay=x' is no number of requests from 0 to 4294967295" },
+        { "a number below zero", IP "server { limit_req zone=z burst=-1; }",
+          "2:10 'burst=-1' is no number of requests from 0 to 4294967295" },
         { "a wait beyond a day",
           "limit_req_zone $host zone=z:1m rate=1r/m;\nserver { limit_req zone=z burst=1441; }",
           "2:10 limit_req lets requests wait, the last for 86460 s: nobody can for more than a day" },
@@ -456,6 +460,10 @@ static void refuses_by_place(void **state)
         { "a zone twice", IP IP, "2:1 zone z is there twice" },
         { "a regular expression that matters", IP "server { location /a { " USE " } location ~ x { } }",
           "2:60 a location by regular expression, beside others with other limits" },
+        { "once for all zones that meet it",
+          "limit_req_zone $host zone=y:1m rate=1r/s;\n" IP "server { location /a { limit_req zone=y; " USE
+          " } location ~ x { } }",
+          "3:78 a location by regular expression, beside others with other limits" },
         { "servers whose locations differ",
           IP "server { server_name a; location /a { " USE " } }\nserver { server_name b; " USE " }",
           "3:1 zone z is shared by servers whose locations differ" },
