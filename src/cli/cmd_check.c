@@ -18,8 +18,9 @@
 #include "sim/verdict.h"
 #include "wire/answer.h"
 
-static const char about[] = "Decide a request by CONTRACT, from a fresh state and at one instant, or ask a\n"
-                            "running server. URL is http://HOST:PORT or unix:PATH. One line per decision.\n";
+static const char about[] = "Decide a request by CONTRACT, from a fresh state, or ask a running server. One\n"
+                            "line per decision. Here all are at one instant, but --wait waits in real time.\n"
+                            "URL is http://HOST:PORT or unix:PATH. Permits are only looked at.\n";
 
 /* Longest secret of a tokens file's line that is worth sending. */
 #define TOKEN_MAX 1024

@@ -9,7 +9,7 @@
 #include "wire/text.h"
 
 static const char about[] = "Warn about what CONTRACT allows and its author probably did not mean, with the\n"
-                            "reason and the way out. Exit status 1 when there is something.\n";
+                            "reason and the way out. Exit status 1 when there is a warning; notes are none.\n";
 
 static const char *severity_word(const struct weir_diagnostic *item)
 {

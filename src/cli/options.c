@@ -9,7 +9,6 @@
 #include "base/bytes.h"
 #include "cli/cli.h"
 #include "sim/instant.h"
-#include "sim/verdict.h"
 
 /* Longest name of an option, and of its variable. */
 #define NAME_MAX_LEN 40
@@ -92,17 +91,74 @@ static bool set_number(const struct usage *usage, const struct option *option, c
     return false;
 }
 
+/* 1500 ms as "1s500ms": a length of time as it may be typed. */
+static void spell_duration(weir_ns length, char out[64])
+{
+    static const struct {
+        const char *unit;
+        weir_ns length;
+    } steps[] = {
+        { "d", WEIR_DAY },          { "h", WEIR_HOUR },         { "m", WEIR_MINUTE }, { "s", WEIR_SECOND },
+        { "ms", WEIR_MILLISECOND }, { "us", WEIR_MICROSECOND }, { "ns", 1 },
+    };
+    size_t len = (size_t)snprintf(out, 64, "%s", length == 0 ? "0s" : "");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (length >= steps[i].length)
+            len += (size_t)snprintf(out + len, 64 - len, "%llu%s",
+                                    (unsigned long long)(length / steps[i].length), steps[i].unit);
+        length %= steps[i].length;
+    }
+}
+
+/* A fraction of one unit, as our own answers print times: 1.5s. False where it is none, or not a whole number of ns. */
+static bool fraction_parse(struct slice text, weir_ns *out)
+{
+    char digits[24], one[16];
+    size_t at = 0, len = 0, behind = 0;
+    bool has_dot = false;
+    for (; at < text.len && (text.at[at] == '.' || (text.at[at] >= '0' && text.at[at] <= '9')); at++) {
+        if ((text.at[at] == '.' && has_dot) || len == 18)
+            return false;
+        behind += has_dot;
+        if (text.at[at] != '.')
+            digits[len++] = text.at[at];
+        has_dot = has_dot || text.at[at] == '.';
+    }
+    struct slice unit = { text.at + at, text.len - at };
+    weir_ns length, number = 0, parts = 1;
+    if (!has_dot || behind == 0 || unit.len > 2)
+        return false;
+    (void)snprintf(one, sizeof one, "1%.*s", (int)unit.len, unit.at);
+    if (!duration_parse(slice_of(one), &length))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        number = 10 * number + (weir_ns)(digits[i] - '0');
+    for (; behind > 0; behind--)
+        parts *= 10;
+    weir_u128_ whole = (weir_u128_)number * length;
+    *out = (weir_ns)(whole / parts);
+    return whole % parts == 0 && whole / parts < WEIR_NO_TIME;
+}
+
 static bool set_duration(const struct usage *usage, const struct option *option, const char *spelt,
                          const char *value)
 {
-    char least[VERDICT_TIME_MAX], most[VERDICT_TIME_MAX];
+    char least[64], most[64];
     weir_ns length;
     if (duration_parse(slice_of(value), &length) && length >= option->min && length <= option->max) {
         *(uint64_t *)option->into = length;
         return true;
     }
+    if (fraction_parse(slice_of(value), &length) && length >= option->min && length <= option->max) {
+        spell_duration(length, most);
+        complain(usage->command, "%s: '%.100s' has a fraction, and durations have none: write %s", spelt, value,
+                 most);
+        return false;
+    }
+    spell_duration(option->min, least);
+    spell_duration(option->max, most);
     complain(usage->command, "%s: '%.100s' is not a duration from %s to %s, such as 200ms, 5s or 1m30s", spelt,
-             value, verdict_time(option->min, 1, least), verdict_time(option->max, 1, most));
+             value, least, most);
     return false;
 }
 

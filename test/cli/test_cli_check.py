@@ -57,7 +57,7 @@ class Check(CliTest):
         self.expect(["check", "tenant=acme"], WRONG, "",
                     "weir check: WEIR_PEEK: 'yes' is not 1, true, 0 or false\n", env={"WEIR_PEEK": "yes"})
         self.expect(["check", "tenant=acme"], WRONG, "", env={"WEIR_WAIT": "5"},
-                    err="weir check: WEIR_WAIT: '5' is not a duration from 0s to 86400s, such as 200ms, 5s or 1m30s\n")
+                    err="weir check: WEIR_WAIT: '5' is not a duration from 0s to 1d, such as 200ms, 5s or 1m30s\n")
         self.expect(["check", "tenant=acme"], YES, env={"WEIR_COST": "", "WEIR_PEEK": "0"})
 
     def test_peek_charges_nothing(self):
