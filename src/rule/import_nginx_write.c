@@ -351,7 +351,10 @@ static const char about_work[] =
     "#   `hold` is not in nginx, and is yours to choose: a permit that is neither released nor renewed for so "
     "long "
     "returns by\n"
-    "#   itself. Choose it longer than the longest request, or renew at a third of it.\n"
+    "#   itself. Renew at a third of it, and choose it longer than any pause of a holder; or longer than the "
+    "longest "
+    "request,\n"
+    "#   where nobody renews.\n"
     "#   A request that limit_conn refuses has counted in limit_req there; here a refused request is free.\n";
 
 static void add_identity_block(struct config *config)
