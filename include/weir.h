@@ -131,7 +131,10 @@ extern "C" {
     X(WAITER, -36, "the waiter has too few parts for this request, or waits already") \
     X(PERMIT_MEMORY, -37, \
       "the permits are used up: raise weir_options.permits (memory: { permits }), or choose when-full: " \
-      "closed")
+      "closed") \
+    X(FIELD, -38, \
+      "a field of another algorithm is set: a burst is for buckets, at_most and hold for concurrency limits, " \
+      "a rate for all others; leave it 0")
 
 enum weir_error {
 #define WEIR_ERROR_(name, code, sentence) WEIR_ERR_##name = (code),
@@ -224,8 +227,9 @@ struct weir_limit {
     enum weir_algorithm algorithm;
     struct weir_quota rate;      /* buckets: what comes back; windows and log: what one period admits.
                                     count 0 never refills (buckets) or admits nothing. A calendar window reads
-                                    the count alone */
-    uint64_t burst;              /* buckets only: the most at once; 0 answers every request WEIR_NEVER */
+                                    the count alone. Not for concurrency limits */
+    uint64_t burst;              /* buckets only: the most at once; 0 answers every request WEIR_NEVER. A leaky
+                                    queue's is always 1, and may be left 0 */
     enum weir_align align;       /* fixed windows only */
     enum weir_calendar calendar; /* with WEIR_ALIGN_CALENDAR: the length of a window */
     const char *zone; /* with WEIR_ALIGN_CALENDAR: NULL is UTC; else a name such as "Europe/Berlin" */
@@ -233,8 +237,8 @@ struct weir_limit {
     uint64_t debt; /* buckets only: tokens by which a settlement may overdraw a full bucket's worth */
     enum weir_refusal refused;
     enum weir_state_lost state_lost;
-    weir_ns
-        retries_free_within; /* an ask with the same key and retry id within this time is not charged again; 0: it is */
+    /* An ask with the same key and retry id within this time is not charged again; 0: it is. */
+    weir_ns retries_free_within;
     uint64_t at_most;      /* concurrency only: permits held at once, 1..WEIR_AT_MOST_MAX */
     weir_ns hold;          /* concurrency only: a permit that is not renewed for so long returns by itself */
     struct weir_wait wait; /* whether callers may wait; all zero: never. The leaky queue needs it */
@@ -319,18 +323,17 @@ struct weir_options {
     size_t keys; /* keys that are live at once, at 60 % fill; 0: 65,536. The table is the next power of two */
     size_t log_stamps; /* stamps of all sliding logs together; 0: 1,048,576 (8 bytes each) */
     weir_ns origin;    /* the stamp from which the ten years count; 0 suits weir_now() */
-    int64_t
-        wall_offset; /* ns to add to a stamp to get Unix time; with weir_now(): weir_wall_offset(). Read once
-                            for windows aligned to the epoch; kept current by weir_wall_offset_set() for calendars */
-    weir_ns
-        lost_at; /* the stamp at which whatever was counted before was lost, usually weir_now(): for limits with
-                            WEIR_LOST_EMPTY */
+    /* ns to add to a stamp to get Unix time; with weir_now(): weir_wall_offset(). Read once for windows aligned to the epoch;
+       kept current by weir_wall_offset_set() for calendars. */
+    int64_t wall_offset;
+    /* The stamp at which whatever was counted before was lost, usually weir_now(): for limits with WEIR_LOST_EMPTY. */
+    weir_ns lost_at;
     size_t permits; /* permits of all concurrency limits held at once; 0: 65,536 (64 bytes each) */
-    uint64_t
-        fence; /* the first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts. At
-                  most 2^63 - 1 */
+    /* The first permit's fence is above it; 0: the wall clock in ns, so that it rises over restarts. At most 2^63 - 1. */
+    uint64_t fence;
     /* Called, from whichever thread and with no lock held, when something that is waited for may come before the instant that
-       weir_wait_next() gave last. NULL: ask weir_wait_next() after every call that can give back. */
+       weir_wait_next() gave last: a start, a release, a settlement, a cancel or a change can do that. A driver that sleeps
+       needs it. NULL: ask weir_wait_next() after every such call, weir_wait_start() included. */
     void (*wake)(void *wake_context);
     void *wake_context;
     struct weir_quota new_keys; /* bound on placing new keys, beyond it `when_full` answers; count 0: none */
@@ -352,8 +355,8 @@ WEIR_API void weir_free(struct weir *weir);
  * Add a limit. `*out` names it from now on. Refused at once when its numbers cannot be kept exactly: the code's
  * sentence says which and what to do. Must not run at the same time as any other call on this limiter.
  * Returns 0, or WEIR_ERR_NAME, _DUPLICATE, _LIMITS, _ALGORITHM, _PERIOD, _RATE, _BURST, _COUNT, _LOG_COUNT,
- * _LOG_MEMORY, _ALIGN, _CALENDAR, _ZONE, _AT_MOST, _HOLD, _PERMIT_MEMORY, _WAIT, _OPTION (when_full is no policy; permits
- * with refusals that are charged or retries that are free), _MEMORY.
+ * _LOG_MEMORY, _ALIGN, _CALENDAR, _ZONE, _AT_MOST, _HOLD, _PERMIT_MEMORY, _WAIT, _FIELD (what only another algorithm
+ * reads), _OPTION (when_full is no policy; permits with refusals that are charged or retries that are free), _MEMORY.
  */
 WEIR_API WEIR_MUST_USE int weir_limit_add(struct weir *weir, const struct weir_limit *limit,
                                           weir_limit_id *out);
@@ -483,12 +486,11 @@ struct weir_ask {
     const void *key; /* borrowed during the call */
     size_t key_len;
     uint64_t cost;
-    const void
-        *retry_id;       /* NULL, or what makes a retry the same request, for limits with retries_free_within */
-    size_t retry_id_len; /* at most WEIR_KEY_MAX */
-    bool is_estimate;    /* weir_reserve: this cost is settled later; when no ask says so, all are */
-    bool is_fixed;       /* but not those that say this */
-    bool is_watched;     /* weir_wait_start() only */
+    const void *retry_id; /* NULL, or what makes a retry the same request, with retries_free_within */
+    size_t retry_id_len;  /* at most WEIR_KEY_MAX */
+    bool is_estimate;     /* weir_reserve: this cost is settled later; when no ask says so, all are */
+    bool is_fixed;        /* but not those that say this */
+    bool is_watched;      /* weir_wait_start() only */
 };
 
 /*
@@ -606,8 +608,7 @@ struct weir_permit {
     uint64_t fence;     /* rises with every permit given: of the first concurrency limit among the asks */
     weir_ns expires_at; /* of the part that expires first */
     size_t len;         /* 0: no concurrency limit was met, there is nothing to release */
-    unsigned char
-        bytes[WEIR_PERMIT_MAX]; /* plain bytes with a proof of origin, to be kept or sent as they are */
+    unsigned char bytes[WEIR_PERMIT_MAX]; /* with a proof of origin, to be kept or sent as they are */
 };
 
 /*
@@ -642,17 +643,25 @@ WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, s
 /* ---- Waiting ------------------------------------------------------------------------------------------------- */
 
 /*
- * A caller that can wait says for how long, and hands over a node of its own; no call blocks (but weir_admit_waiting()) and
- * no thread is made:
+ * A caller that can wait says for how long, and hands over a node of its own; no thread is made, and no call blocks but the
+ * three at the end of this part, which are all that a program needs whose threads may sleep:
  *
  *     struct weir_waiter_part parts[2];
  *     struct weir_waiter waiter = { .parts = parts, .part_room = 2, .done = serve };
- *     weir_wait_start(weir, &waiter, asks, 2, 5 * WEIR_SECOND, now, &decision);
- *     if (decision.outcome == WEIR_WAIT)
- *         ...                                   // serve(&waiter) will be called from weir_wait_tick()
+ *     if (weir_wait_start(weir, &waiter, asks, 2, 5 * WEIR_SECOND, weir_now(), &decision) != 0)
+ *         ...                                   // nothing was decided, and nothing waits
+ *     else if (decision.outcome != WEIR_WAIT)
+ *         ...                                   // the answer; otherwise serve(&waiter) comes from weir_wait_tick()
  *
- *     while ((at = weir_wait_next(weir)) <= weir_now())          // the driver: any thread, a timer set to weir_wait_next()
- *         weir_wait_tick(weir, weir_now(), 64);
+ *     weir_ns at;                               // the driver: any thread
+ *     while ((at = weir_wait_next(weir)) <= weir_now())
+ *         (void)weir_wait_tick(weir, weir_now(), 64);
+ *     ...                                       // sleep until `at`, or until weir_options.wake is called
+ *
+ * A driver that sleeps sets weir_options.wake: a start, release, settlement, cancel or change on another thread can bring the
+ * next instant forward, and `at` is WEIR_NO_TIME while nobody waits. examples/driver.c is such a one. A driver that comes late
+ * serves all the same whoever's turn came in time: WEIR_ALLOW, although its patience is over. Who does not want that
+ * answer any more cancels.
  *
  * Tokens are taken at release, first come first served per key: while a key has waiters, a newcomer that can wait goes
  * behind them and one that cannot is denied, with a retry_at behind the queue; so nobody overtakes. A request under several
@@ -675,9 +684,9 @@ struct weir_waiter {
     struct weir_waiter_part *parts; /* one for each ask */
     size_t part_room;
     bool acquires; /* as weir_acquire(): weir_waiter_permit() has the permit afterwards */
-    void (*done)(struct weir_waiter *
-                     waiter); /* once, when a waiter of WEIR_WAIT has ended: from the thread that ticks, with no
-                                                lock held. The waiter is the caller's again from here on */
+    /* Called once, when a waiter of WEIR_WAIT has ended: from the thread that ticks, with no lock held. The waiter is the
+       caller's again from here on. NULL: for weir_wait_block(). */
+    void (*done)(struct weir_waiter *waiter);
     void *owner;
 
     /* Valid when it has ended. */
@@ -730,11 +739,32 @@ WEIR_API void weir_waiter_permit(struct weir *weir, const struct weir_waiter *wa
 WEIR_API void weir_waiter_reservation(struct weir *weir, const struct weir_waiter *waiter, weir_ns hold,
                                       struct weir_reservation *out);
 
-/* weir_admit() by the clock of weir_now(), blocking this thread for up to `patience` ns while it waits. Needs no driver:
-   blocked threads end each other's waiting. */
+/*
+ * weir_admit() and weir_acquire() by the clock of weir_now(), blocking this thread for up to `patience` ns while it waits.
+ *
+ *   permit  written when 0 is returned, as by weir_acquire().
+ *
+ * Returns  as weir_admit(). WEIR_DENY: its turn cannot come in time, or did not.
+ * Threads  any number, beside a driver or without one: blocked threads end each other's waiting. To weir_quiesce() a blocked
+ *          call is one that runs. Sleeps on a condition variable; cancelling the thread is not supported.
+ * Cost     as weir_admit() where it need not wait; else the room's lock, and a wake-up at each instant that concerns it. Up
+ *          to 40 KiB of stack.
+ * Keeps    G1, G2, P28, P29. A thread that is woken late has its turn all the same.
+ */
 WEIR_API WEIR_MUST_USE int weir_admit_waiting(struct weir *weir, const struct weir_ask *asks, size_t count,
                                               weir_ns patience, struct weir_decision *each,
                                               struct weir_decision *out);
+WEIR_API WEIR_MUST_USE int weir_acquire_waiting(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                                weir_ns patience, struct weir_decision *each,
+                                                struct weir_decision *out, struct weir_permit *permit);
+
+/*
+ * Block this thread, by the clock of weir_now(), until a waiter that was started by it has ended: at its turn, or when its
+ * patience is over. Returns at once where it has. The waiter has no done(), and nobody cancels it meanwhile; afterwards its
+ * answer and what it was given are there as ever. Needs no driver. Threads: any, one for each waiter; one that is blocked
+ * does not hold up weir_quiesce().
+ */
+WEIR_API void weir_wait_block(struct weir *weir, struct weir_waiter *waiter);
 
 /* ---- Clocks -------------------------------------------------------------------------------------------- */
 

@@ -62,8 +62,7 @@ struct weir_diagnostic {
     const char *message;   /* what is wrong, naming thing and value: "burst is missing for 'tenant-requests'" */
     const char *cure;      /* what to do about it; never NULL */
     const char *source;    /* the line of text it is about, without its end; NULL when there is none */
-    const char
-        *file; /* where that text was read: the name that was given, or a file in a folder of that name */
+    const char *file;      /* where that text was read: the name that was given, or a file in a folder of it */
 };
 
 struct weir_diagnostics;
@@ -79,14 +78,18 @@ WEIR_API void weir_diagnostics_free(struct weir_diagnostics *diagnostics);
 
 /* What the program decides rather than the contract. All zero suits a program that uses weir_now(). */
 struct weir_contract_options {
-    size_t keys;           /* 0: the contract's memory.keys */
-    weir_ns origin;        /* as weir_options.origin */
-    int64_t wall_offset;   /* as weir_options.wall_offset; 0 with origin 0: weir_wall_offset() */
-    bool has_wall_offset;  /* wall_offset is meant even if it is 0 (virtual time) */
-    weir_ns lost_at;       /* as weir_options.lost_at; 0 with the clock of weir_now(): now */
+    size_t keys;          /* 0: the contract's memory.keys */
+    weir_ns origin;       /* as weir_options.origin */
+    int64_t wall_offset;  /* as weir_options.wall_offset; 0 with origin 0: weir_wall_offset() */
+    bool has_wall_offset; /* wall_offset is meant even if it is 0 (virtual time) */
+    weir_ns lost_at;      /* as weir_options.lost_at; 0 with the clock of weir_now(): now */
+    /* As weir_options.wake, which a driver that sleeps needs: a start, release, settlement, cancel or reload on another thread
+       can bring forward what weir_wait_next() said. */
+    void (*wake)(void *wake_context);
+    void *wake_context;
     const uint8_t *secret; /* as weir_options.secret */
-    const struct weir_allocator
-        *allocator; /* of the limiter, the contract and its diagnostics; NULL: the C library's */
+    /* Of the limiter, the contract and its diagnostics; NULL: the C library's. */
+    const struct weir_allocator *allocator;
 };
 
 /*
@@ -140,9 +143,8 @@ struct weir_attribute {
 };
 
 struct weir_request {
-    const struct weir_attribute
-        *attributes;        /* in any order, no name twice. `path`, `host` and `ip` are brought into
-                                                their one spelling before they are matched */
+    /* In any order, no name twice. `path`, `host` and `ip` are brought into their one spelling before they are matched. */
+    const struct weir_attribute *attributes;
     size_t attribute_count; /* at most WEIR_ATTRIBUTES_MAX */
     uint64_t cost;          /* of limits that state no cost of their own; 0 looks */
     bool is_peek;           /* answer, charge nothing */
@@ -152,12 +154,11 @@ struct weir_request {
 /* The whole answer: the binding decision, and each limit that the request met, in contract order. */
 struct weir_answer {
     struct weir_decision decision;
-    const struct weir_contract_limit
-        *limits; /* what the limit ids here index: valid until weir_contract_quiesce() */
+    const struct weir_contract_limit *limits; /* what limit ids here index: until weir_contract_quiesce() */
     size_t count;
-    uint64_t
-        watched; /* bit i: each[i] is of a limit that does not enforce here (shadow, N%): it says what would have been,
-                         and took no part in `decision` */
+    /* Bit i: each[i] is of a limit that does not enforce here (shadow, N%): it says what would have been, and took no part in
+       `decision`. */
+    uint64_t watched;
     struct weir_decision each[WEIR_ASKS_MAX];
 };
 /* WEIR_ASKS_MAX <= 64: `watched` has a bit for each. */
@@ -206,12 +207,25 @@ WEIR_API WEIR_MUST_USE int weir_contract_acquire(const struct weir_contract *con
 /*
  * As weir_contract_decide() (waiter->acquires: as weir_contract_acquire()), and wait for up to request->wait ns where the
  * limits that refuse let callers wait: weir_wait_start() with what the request asks of the contract. Where
- * out->decision.outcome is WEIR_WAIT the limiter's driver ends it, and weir_contract_waited() has the answer then; anything
- * else is the answer, and waiter->done() does not come.
+ * out->decision.outcome is WEIR_WAIT the driver of weir_contract_limiter() ends it (one that sleeps sets
+ * weir_contract_options.wake), and weir_contract_waited() has the answer then; anything else is the answer, and
+ * waiter->done() does not come. A thread that may sleep needs no driver:
  *
- *   waiter  parts for as many limits as the request meets: weir_answer.count of weir_contract_decide() says how many.
+ *     struct weir_waiter_part parts[WEIR_ASKS_MAX];
+ *     struct weir_waiter waiter = { .parts = parts, .part_room = WEIR_ASKS_MAX };
+ *     if (weir_contract_wait(contract, &request, weir_now(), &waiter, &answer) != 0)
+ *         ...                                   // nothing was decided, and nothing waits
+ *     else if (answer.decision.outcome == WEIR_WAIT) {
+ *         weir_wait_block(weir_contract_limiter(contract), &waiter);
+ *         weir_contract_waited(contract, &waiter, &answer);
+ *     }
  *
- * Returns as weir_contract_decide(), or WEIR_ERR_WAITER (too few parts: look again how many are needed).
+ *   waiter  parts for as many limits as the request meets. WEIR_ASKS_MAX of them always suffice; fewer do where
+ *           weir_answer.count of a request with is_peek said so, which charges nothing. weir_contract_decide() without it
+ *           is the request itself: whoever asked that first, and was denied, has the count from there.
+ *
+ * Returns as weir_contract_decide(), or WEIR_ERR_WAITER (too few parts, and nothing was charged: look again how many are
+ * needed).
  */
 WEIR_API WEIR_MUST_USE int weir_contract_wait(const struct weir_contract *contract,
                                               const struct weir_request *request, weir_ns now,
@@ -277,8 +291,8 @@ struct weir_head {
 struct weir_identity {
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     size_t count;
-    const char
-        *refused; /* NULL, or the attribute whose value no limit accepts: answer WEIR_NEVER, reason ATTRIBUTE */
+    /* NULL, or the attribute whose value no limit accepts: answer WEIR_NEVER, reason ATTRIBUTE. */
+    const char *refused;
     char storage[4096];
 };
 

@@ -430,8 +430,8 @@ static int arrive(const struct weir_set *set, struct weir_waiter *waiter, struct
     return code;
 }
 
-int wait_start(const struct weir_set *set, struct weir_waiter *waiter, const struct weir_ask *asks,
-               size_t count, weir_ns patience, weir_ns now, pthread_cond_t *sleeper, struct weir_decision *out)
+int weir_set_wait_start(const struct weir_set *set, struct weir_waiter *waiter, const struct weir_ask *asks,
+                        size_t count, weir_ns patience, weir_ns now, struct weir_decision *out)
 {
     struct composite all;
     struct waiter *state = waiter_state(waiter);
@@ -446,15 +446,9 @@ int wait_start(const struct weir_set *set, struct weir_waiter *waiter, const str
     waiter->count = count;
     waiter->watched = watched;
     waiter->waited = 0;
-    *state = (struct waiter){ .started_at = all.stamp, .sleeper = sleeper };
+    *state = (struct waiter){ .started_at = all.stamp };
     wait_write_stands(&all, asks, waiter);
     return arrive(set, waiter, &all, patience, out);
-}
-
-int weir_set_wait_start(const struct weir_set *set, struct weir_waiter *waiter, const struct weir_ask *asks,
-                        size_t count, weir_ns patience, weir_ns now, struct weir_decision *out)
-{
-    return wait_start(set, waiter, asks, count, patience, now, NULL, out);
 }
 
 int weir_wait_start(struct weir *weir, struct weir_waiter *waiter, const struct weir_ask *asks, size_t count,

@@ -45,24 +45,48 @@ static void make_condition(pthread_cond_t *condition)
     (void)pthread_condattr_destroy(&attributes);
 }
 
+void weir_wait_block(struct weir *weir, struct weir_waiter *waiter)
+{
+    struct waiter *state = waiter_state(waiter);
+    pthread_cond_t condition;
+    make_condition(&condition);
+    room_lock(weir);
+    state->sleeper = &condition; /* from here on who ends it signals */
+    room_unlock(weir, true);
+    block(weir, waiter, &condition);
+    state->sleeper = NULL; /* nobody else looks at one that has ended */
+    (void)pthread_cond_destroy(&condition);
+}
+
+/* From the first question to the end of the waiter. */
+static int ask_and_block(struct weir *weir, struct weir_waiter *waiter, const struct weir_ask *asks,
+                         size_t count, weir_ns patience, struct weir_decision *each, struct weir_decision *out)
+{
+    struct weir_decision first;
+    int code = weir_wait_start(weir, waiter, asks, count, patience, clock_monotonic(), &first);
+    if (code != 0)
+        return code;
+    if (first.outcome == WEIR_WAIT)
+        weir_wait_block(weir, waiter);
+    weir_waiter_answer(set_current(weir), waiter, each, out);
+    return 0;
+}
+
 int weir_admit_waiting(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns patience,
                        struct weir_decision *each, struct weir_decision *out)
 {
     struct weir_waiter_part parts[WEIR_ASKS_MAX];
     struct weir_waiter waiter = { .parts = parts, .part_room = WEIR_ASKS_MAX };
-    struct weir_decision first;
-    const struct weir_set *set;
-    pthread_cond_t condition;
-    int code;
-    make_condition(&condition);
-    do {
-        set = set_current(weir);
-        code = wait_start(set, &waiter, asks, count, patience, clock_monotonic(), &condition, &first);
-    } while (code == WEIR_ERR_CHANGED);
-    if (code == 0 && first.outcome == WEIR_WAIT)
-        block(weir, &waiter, &condition);
+    return ask_and_block(weir, &waiter, asks, count, patience, each, out);
+}
+
+int weir_acquire_waiting(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns patience,
+                         struct weir_decision *each, struct weir_decision *out, struct weir_permit *permit)
+{
+    struct weir_waiter_part parts[WEIR_ASKS_MAX];
+    struct weir_waiter waiter = { .parts = parts, .part_room = WEIR_ASKS_MAX, .acquires = true };
+    int code = ask_and_block(weir, &waiter, asks, count, patience, each, out);
     if (code == 0)
-        weir_waiter_answer(set_current(weir), &waiter, each, out);
-    (void)pthread_cond_destroy(&condition);
+        weir_waiter_permit(weir, &waiter, permit);
     return code;
 }

@@ -63,6 +63,8 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
         .origin = options->origin,
         .wall_offset = is_default_clock ? weir_wall_offset() : options->wall_offset,
         .lost_at = is_default_clock && options->lost_at == 0 ? weir_now() : options->lost_at,
+        .wake = options->wake,
+        .wake_context = options->wake_context,
         .new_keys = { is_doomed ? 0 : memory->new_keys.count, memory->new_keys.period },
         .secret = options->secret,
         .allocator = options->allocator,

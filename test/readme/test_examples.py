@@ -24,7 +24,7 @@ class Examples(unittest.TestCase):
                 self.assertIsNotNone(said, "no `Prints:` in the first comment")
                 expected = said.group(1).replace(" *     ", "")
                 done = subprocess.run([os.path.join(BUILD, "examples", "example_" + name)], cwd=SOURCE,
-                                      capture_output=True, text=True, check=False)
+                                      capture_output=True, text=True, check=False, timeout=30)
                 self.assertEqual(done.stderr, "")
                 self.assertEqual(done.stdout, expected)
                 self.assertEqual(done.returncode, 0)
