@@ -50,6 +50,17 @@ static bool may_wait(const struct weir_limit *limit)
            && limit->refused == WEIR_REFUSAL_FREE;
 }
 
+/* Whoever states what its algorithm does not read expects something of it. A queue's burst of 1 is what it has. */
+static bool has_foreign_field(const struct weir_limit *limit)
+{
+    if (limit->algorithm == WEIR_CONCURRENCY)
+        return limit->rate.count > 0 || limit->rate.period > 0 || limit->burst > 0;
+    uint64_t most = limit->algorithm <= WEIR_LEAKY_BUCKET  ? UINT64_MAX
+                    : limit->algorithm == WEIR_LEAKY_QUEUE ? 1
+                                                           : 0;
+    return limit->at_most > 0 || limit->hold > 0 || limit->burst > most;
+}
+
 int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall_at_origin,
                const struct weir_allocator *allocator)
 {
@@ -66,6 +77,8 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
         return WEIR_ERR_PERIOD;
     if (limit->debt > 0 && limit->algorithm > WEIR_LEAKY_BUCKET && limit->algorithm != WEIR_LEAKY_QUEUE)
         return WEIR_ERR_DEBT;
+    if (has_foreign_field(limit))
+        return WEIR_ERR_FIELD;
     if (!may_wait(limit))
         return WEIR_ERR_WAIT;
     if ((unsigned)limit->refused >= WEIR_REFUSAL_COUNT || (unsigned)limit->state_lost >= WEIR_LOST_COUNT)
