@@ -38,7 +38,10 @@ void calls_answer_code(struct turn *turn, enum call call, const struct call_body
     } else if (code == WEIR_ERR_RESERVATION) {
         turn_error(turn, 404, weir_error_text(code), SLICE("reservation"), SLICE(""));
     } else if (code == WEIR_ERR_PERMIT) {
-        turn_error(turn, 404, weir_error_text(code), SLICE("permit"), SLICE(""));
+        turn_error(turn, 404,
+                   "the permit was given by another server or before a restart, or is damaged: stop what it "
+                   "covered, and acquire again",
+                   SLICE("permit"), SLICE(""));
     } else if (code == WEIR_ERR_COST) {
         turn_error(turn, 400, weir_error_text(code), SLICE("cost"), SLICE(""));
     } else if (code == WEIR_ERR_FULL) {

@@ -58,19 +58,32 @@ void body_set_message(struct check_fault *fault, const char *message)
     terminate(&text);
 }
 
-bool body_refuse(struct body *body, const char *member, struct slice name, const char *what, struct slice value,
-                 const char *cure)
+static bool refuse(struct body *body, const char *member, struct slice name, const char *what,
+                   struct slice value, const char *mark, const char *cure)
 {
     struct text message = message_of(body->fault);
     body_set_field(body->fault, body->index, member, name);
     text_string(&message, body->fault->field[0] == '\0' ? "the body" : body->fault->field);
     text_literal(&message, " ");
     text_string(&message, what);
+    text_string(&message, mark);
     quote(&message, value);
+    text_string(&message, mark);
     text_literal(&message, ": ");
     text_string(&message, cure);
     terminate(&message);
     return false;
+}
+
+bool body_refuse(struct body *body, const char *member, struct slice name, const char *what, struct slice value,
+                 const char *cure)
+{
+    return refuse(body, member, name, what, value, "", cure);
+}
+
+bool body_refuse_string(struct body *body, const char *member, struct slice name, const char *cure)
+{
+    return refuse(body, member, name, "is ", body->json.text, "\"", cure);
 }
 
 bool body_refuse_syntax(struct body *body)
@@ -95,6 +108,8 @@ bool body_refuse_type(struct body *body, enum json_token token, const char *memb
     bool has_text = token == TOKEN_NUMBER || token == TOKEN_TRUE || token == TOKEN_FALSE;
     if (token == TOKEN_ERROR)
         return body_refuse_syntax(body);
+    if (token == TOKEN_STRING)
+        return body_refuse_string(body, member, name, cure);
     return body_refuse(body, member, name, "is ", has_text ? body->json.text : slice_of(json_token_name(token)),
                        cure);
 }
@@ -187,11 +202,12 @@ bool body_seconds(struct body *body, const char *member, weir_ns least, weir_ns 
     return true;
 }
 
-/* How long the caller can wait. More than any limit allows is no mistake: the smaller counts. */
+/* How long the caller can wait. More than its limit allows is no mistake: the smaller counts. */
 bool body_wait(struct body *body, weir_ns *out)
 {
-    return body_seconds(body, "wait", 0, WEIR_HORIZON,
-                        "send seconds as a number from 0 to 315569520 with at most nine decimals", out);
+    return body_seconds(body, "wait", 0, WEIR_WAIT_MAX,
+                        "send seconds as a number, such as 1.5, from 0 to 86400 and with at most nine decimals",
+                        out);
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------------------ */
@@ -251,9 +267,9 @@ static bool read_attribute_value(struct body *body, const char *member, struct w
         return body_refuse_type(body, token, member, name, cure);
     }
     if (value.len > WEIR_ATTRIBUTE_MAX)
-        return body_refuse(body, member, name, "is ", value, "a value has at most 1024 bytes");
+        return body_refuse_string(body, member, name, "a value has at most 1024 bytes");
     if (has_control(value))
-        return body_refuse(body, member, name, "is ", value, "a value must not hold control characters");
+        return body_refuse_string(body, member, name, "a value must not hold control characters");
     attribute->value = value.len == 0 ? "" : value.at;
     attribute->len = value.len;
     return true;
@@ -308,7 +324,7 @@ bool body_string(struct body *body, const char *member, size_t max, const char *
     if (token != TOKEN_STRING)
         return body_refuse_type(body, token, member, body_none, cure);
     if (text.len == 0 || text.len > max || has_control(text))
-        return body_refuse(body, member, body_none, "is ", text, cure);
+        return body_refuse_string(body, member, body_none, cure);
     *out = keep_name(&body->json, text);
     return *out != NULL || body_refuse(body, member, body_none, "has no room", body_none, cure);
 }

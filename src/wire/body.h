@@ -77,6 +77,9 @@ void body_set_message(struct check_fault *fault, const char *message);
 bool body_refuse(struct body *body, const char *member, struct slice name, const char *what, struct slice value,
                  const char *cure);
 
+/* FIELD is "VALUE": CURE, of the string that was just read. */
+bool body_refuse_string(struct body *body, const char *member, struct slice name, const char *cure);
+
 /* The text as a whole is no JSON. */
 bool body_refuse_syntax(struct body *body);
 

@@ -56,26 +56,25 @@ static bool read_limit(struct body *body, void *into)
 
 /* The bytes of a text that an earlier call answered, at most `max` of them. */
 static bool read_handle(struct body *body, struct call_body *out, const char *member, size_t max,
-                        const char *what, const char *cure)
+                        const char *cure)
 {
     enum json_token token = json_next(&body->json);
     if (token != TOKEN_STRING)
         return body_refuse_type(body, token, member, body_none, cure);
     if (body->json.text.len == 0 || !base64url_decode(body->json.text, out->handle, max, &out->handle_len))
-        return body_refuse(body, member, body_none, what, body->json.text, cure);
+        return body_refuse_string(body, member, body_none, cure);
     return true;
 }
 
 static bool read_reservation(struct body *body, void *into)
 {
     return read_handle(body, into, "reservation", WEIR_RESERVATION_MAX,
-                       "is no reservation: ", "send the text that /v1/reserve answered");
+                       "send the text that /v1/reserve answered");
 }
 
 static bool read_permit(struct body *body, void *into)
 {
-    return read_handle(body, into, "permit", WEIR_PERMIT_MAX,
-                       "is no permit: ", "send the text that /v1/acquire answered");
+    return read_handle(body, into, "permit", WEIR_PERMIT_MAX, "send the text that /v1/acquire answered");
 }
 
 static bool read_bind(struct body *body, void *into)
@@ -86,7 +85,7 @@ static bool read_bind(struct body *body, void *into)
     if (token != TOKEN_STRING)
         return body_refuse_type(body, token, "bind", body_none, cure);
     out->is_bound = slice_equals(body->json.text, SLICE("connection"));
-    return out->is_bound || body_refuse(body, "bind", body_none, "is ", body->json.text, cure);
+    return out->is_bound || body_refuse_string(body, "bind", body_none, cure);
 }
 
 static bool read_outcome(struct body *body, void *into)
@@ -101,7 +100,7 @@ static bool read_outcome(struct body *body, void *into)
         if (slice_equals(body->json.text, slice_of(call_outcome_name(i))))
             return true;
     }
-    return body_refuse(body, "outcome", body_none, "is ", body->json.text, cure);
+    return body_refuse_string(body, "outcome", body_none, cure);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------------------- */

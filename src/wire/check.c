@@ -29,7 +29,7 @@ static bool read_mode(struct body *body, void *into)
         return body_refuse_type(body, token, "mode", body_none, cure);
     request->ask.is_peek = slice_equals(body->json.text, SLICE("peek"));
     if (!request->ask.is_peek && !slice_equals(body->json.text, SLICE("take")))
-        return body_refuse(body, "mode", body_none, "is ", body->json.text, cure);
+        return body_refuse_string(body, "mode", body_none, cure);
     return true;
 }
 
@@ -73,6 +73,9 @@ static bool read_members(struct body *body, struct check_request *request, bool 
     if (!(seen & (SEEN_ATTRIBUTES | SEEN_REQUESTS)))
         return body_refuse(body, "attributes", body_none, "is missing", body_none,
                            "send an object, {} for a request without any");
+    if (request->ask.is_peek && request->ask.wait > 0)
+        return body_refuse(body, "wait", body_none, "stands beside \"mode\": \"peek\"", body_none,
+                           "a look is answered at once; leave one of them out");
     *is_batch = (seen & SEEN_REQUESTS) != 0;
     return true;
 }

@@ -172,6 +172,8 @@ class Foreign(unittest.TestCase):
                 for path in ('/v1/renew', '/v1/release'):
                     reply = door.post(path, {'permit': permit})
                     self.assertEqual((reply.status, reply.json['field']), (status, 'permit'), (path, why))
+                    if status == 404:
+                        self.assertIn('given by another server or before a restart', reply.json['detail'], why)
             self.assertEqual(door.renew(ours).status, 200, 'it is still held')
 
     def test_bodies(self):

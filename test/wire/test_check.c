@@ -59,7 +59,7 @@ static void a_single_request_is_read(void **state)
     (void)state;
     assert_int_equal(
         parse_text("{\"attributes\": {\"path\": \"/v1/items\", \"tenant\": \"acme\"}, \"cost\": 7, \"mode\": "
-                   "\"peek\", \"wait\": 1.5}"),
+                   "\"take\", \"wait\": 1.5}"),
         0);
     assert_false(body.is_batch);
     assert_int_equal(body.count, 1);
@@ -68,8 +68,10 @@ static void a_single_request_is_read(void **state)
     assert_true(has_attribute(ask, 0, "path", "/v1/items", 9));
     assert_true(has_attribute(ask, 1, "tenant", "acme", 4));
     assert_int_equal(ask->cost, 7);
-    assert_true(ask->is_peek);
+    assert_false(ask->is_peek);
     assert_int_equal(ask->wait, 1500000000);
+    assert_int_equal(parse_text("{\"attributes\":{},\"wait\":0,\"mode\":\"peek\"}"), 0);
+    assert_true(body.requests[0].ask.is_peek);
 }
 
 static void what_is_not_said_has_its_default(void **state)
@@ -137,7 +139,7 @@ static void waits_are_exact(void **state)
         { "a nanosecond", "0.000000001", 1 },
         { "a tenth that no double holds", "0.1", 100000000 },
         { "nine decimals", "12.345678901", 12345678901 },
-        { "ten years", "315569520", 315569520000000000 },
+        { "a day", "86400", 86400000000000 },
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -218,7 +220,7 @@ static void each_bad_body_names_its_field(void **state)
         { "JSON that is cut", "{\"attributes\":{", "", "ends too early" },
         { "something behind", "{\"attributes\":{}} x", "", "column 19" },
         { "an array", "[]", "", "the body is an array: send an object" },
-        { "a string", "\"x\"", "", "the body is a string" },
+        { "a string", "\"x\"", "", "the body is \"x\": send an object" },
         { "no attributes", "{}", "attributes", "is missing" },
         { "no attributes in a batch", "{\"requests\":[{\"cost\":1}]}", "requests[0].attributes", "is missing" },
         { "attributes that are none", "{\"attributes\":[]}", "attributes", "is an array" },
@@ -237,7 +239,7 @@ static void each_bad_body_names_its_field(void **state)
         { "a batch beside a cost", "{\"cost\":1,\"requests\":[]}", "requests", "stands beside other fields" },
         { "a batch that is none", "{\"requests\":{}}", "requests", "is an object" },
         { "an item that is none", "{\"requests\":[{\"attributes\":{}},7]}", "requests[1]", "requests[1] is 7" },
-        { "a mode we do not have", "{\"attributes\":{},\"mode\":\"give\"}", "mode", "mode is give" },
+        { "a mode we do not have", "{\"attributes\":{},\"mode\":\"give\"}", "mode", "mode is \"give\": send" },
         { "modes are exact", "{\"attributes\":{},\"mode\":\"Peek\"}", "mode", "send \"take\" or \"peek\"" },
         { "a mode that is a boolean", "{\"attributes\":{},\"mode\":true}", "mode", "mode is true" },
         { "a wait back in time", "{\"attributes\":{},\"wait\":-1}", "wait", "wait is -1" },
@@ -246,11 +248,14 @@ static void each_bad_body_names_its_field(void **state)
           "{\"requests\":[{\"attributes\":{}},{\"attributes\":{},\"wait\":0}]}", "requests[1].wait",
           "a batch is answered whole" },
         { "a wait of a batch", "{\"requests\":[{\"attributes\":{}}],\"wait\":1}", "wait", "stands beside" },
-        { "a wait in quotes", "{\"attributes\":{},\"wait\":\"1\"}", "wait", "is a string" },
+        { "a wait in quotes", "{\"attributes\":{},\"wait\":\"1\"}", "wait",
+          "wait is \"1\": send seconds as a number, such as 1.5," },
         { "a wait with an exponent", "{\"attributes\":{},\"wait\":1e3}", "wait", "at most nine decimals" },
         { "a wait of ten decimals", "{\"attributes\":{},\"wait\":0.0000000001}", "wait",
           "at most nine decimals" },
-        { "a wait beyond ten years", "{\"attributes\":{},\"wait\":315569520.000000001}", "wait", "315569520" },
+        { "a wait beyond a day", "{\"attributes\":{},\"wait\":86400.000000001}", "wait", "from 0 to 86400" },
+        { "a look that waits", "{\"attributes\":{},\"wait\":1,\"mode\":\"peek\"}", "wait",
+          "wait stands beside \"mode\": \"peek\": a look is answered at once" },
         { "an attribute that is null", "{\"attributes\":{\"a\":null}}", "attributes.a", "is null" },
         { "an attribute that is a list", "{\"attributes\":{\"a\":[]}}", "attributes.a", "is an array" },
         { "an attribute that is an object", "{\"attributes\":{\"a\":{}}}", "attributes.a", "is an object" },
