@@ -223,7 +223,8 @@ static void on_signal(uv_signal_t *handle, int number)
     struct control *control = handle->data;
     if (control->server->is_draining)
         return;
-    log_event(LOG_INFO, "draining", "signal=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    log_event(LOG_INFO, "draining", "signal=%s waiting=%zu", number == SIGTERM ? "SIGTERM" : "SIGINT",
+              __atomic_load_n(&control->server->parked_count, __ATOMIC_RELAXED));
     __atomic_store_n(&control->server->is_draining, true, __ATOMIC_RELAXED);
     doors_stop(&control->doors);
     reload_stop(&control->server->reload);

@@ -36,7 +36,8 @@ struct answer_beside {
     weir_ns expires_after;                 /* of either, from `now` */
     bool has_waited;                       /* the request waited, for so long */
     weir_ns waited;
-    uint64_t preferred; /* the seconds of a `Prefer: wait=` that was heard */
+    uint64_t
+        preferred; /* the seconds of a `Prefer: wait=` that was heard; the reply says how many of them counted */
 };
 
 /* How one HTTP reply is sent. */

@@ -125,6 +125,19 @@ void answer_body(struct text *out, const struct answer_manner *manner, unsigned 
         text_slice_add(out, body);
 }
 
+/* The whole seconds of a wait that was wished for, or fewer where its limits let callers wait for less: rounded up. */
+static uint64_t applied(const struct weir_answer *answer, uint64_t preferred)
+{
+    for (size_t i = 0; i < answer->count; i++) {
+        weir_limit_id limit = answer->each[i].limit;
+        bool is_watched = (answer->watched >> i & 1) != 0;
+        weir_ns up_to = limit == WEIR_NO_LIMIT || is_watched ? 0 : answer->limits[limit].wait.up_to;
+        uint64_t seconds = up_to / WEIR_SECOND + (up_to % WEIR_SECOND != 0);
+        preferred = up_to > 0 && seconds < preferred ? seconds : preferred;
+    }
+    return preferred;
+}
+
 void answer_decision(struct text *out, enum weir_headers headers, const struct answer_manner *manner,
                      enum answer_door door, bool is_always_200, const struct weir_answer *answer,
                      const struct answer_beside *beside, weir_ns now)
@@ -146,7 +159,7 @@ void answer_decision(struct text *out, enum weir_headers headers, const struct a
     answer_fields(out, headers, answer, now);
     if (beside != NULL && beside->preferred > 0) {
         text_literal(out, "Preference-Applied: wait=");
-        text_u64(out, beside->preferred);
+        text_u64(out, applied(answer, beside->preferred));
         text_literal(out, "\r\n");
     }
     if (is_pass && door == ANSWER_AUTH_ACCEL)

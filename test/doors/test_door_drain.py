@@ -28,7 +28,7 @@ class Drain(unittest.TestCase):
                     self.assertTrue(connection.is_closed())
                     connection.socket.close()
                 self.finish(server)
-                self.assertIn(f'event=draining signal={number.name}', server.log())
+                self.assertIn(f'event=draining signal={number.name} waiting=0', server.log())
 
     def test_a_reload_asked_for_meanwhile_does_not_end_it(self):
         whole = request('POST', '/v1/check', BODY)

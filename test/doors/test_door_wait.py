@@ -113,7 +113,7 @@ class Turns(unittest.TestCase):
                 reply = door.post('/v1/check', text)
                 self.assertEqual((reply.status, reply.json['retry_after']), (429, 0.2), why)
             exact = door.park(ask(0.2, 'v'))
-            more = [door.park(ask(300000000, f'w{i}')) for i in range(2)]
+            more = [door.park(ask(80000, f'w{i}')) for i in range(2)]
             reply = door.post('/v1/check', ask(5, 'x'))
             self.assertEqual((reply.status, reply.json['limit'], reply.json['retry_after']), (429, 'per-tenant', 0.8),
                              'the queue is full with three')
@@ -167,7 +167,7 @@ class Turns(unittest.TestCase):
             self.assertEqual(door.post('/v1/check', plain).status, 200)
             rows = [
                 ('a limit that lets nobody wait', '/v1/check', plain, 429),
-                ('a look', '/v1/check', body(wait=5, mode='peek'), 429),
+                ('a look', '/v1/check', body(wait=0, mode='peek'), 429),
                 ('no limit at all', '/v1/check', body(wait=5, attributes={'path': '/else'}), 200),
             ]
             for why, path, what, status in rows:
@@ -287,7 +287,7 @@ class Counts(unittest.TestCase):
 class BadInput(unittest.TestCase):
     def test_a_wait_that_is_none(self):
         values = ['-1', '-0.000000001', '1e400', '1e3', '0.0000000001', '"1"', '"1s"', 'null', 'true', '[1]', '{}',
-                  '315569520.000000001', '99999999999999999999999999999', 'NaN', 'Infinity', '01', '1.', '.5', '+1']
+                  '86400.000000001', '315569520', '99999999999999999999999999999', 'NaN', 'Infinity', '01', '1.', '.5', '+1']
         with Server(PACE) as server, server.connect() as connection:
             for path in ('/v1/check', '/v1/reserve', '/v1/acquire'):
                 for value in values:
@@ -297,12 +297,14 @@ class BadInput(unittest.TestCase):
                     self.assertEqual(reply.json.get('field'), 'wait' if is_json else None, (path, value))
             reply = connection.ask('POST', '/v1/check', '{"requests":[{"attributes":{}},{"attributes":{},"wait":1}]}')
             self.assertEqual((reply.status, reply.json['field']), (400, 'requests[1].wait'))
+            reply = connection.ask('POST', '/v1/check', '{"attributes":{},"mode":"peek","wait":1}')
+            self.assertEqual((reply.status, reply.json['field']), (400, 'wait'), 'a look does not wait')
             self.assertEqual(connection.ask('GET', '/healthz').status, 200)
 
     def test_a_huge_wait_is_as_good_as_up_to(self):
         with Waiting(PACE) as door:
             self.assertEqual(door.post('/v1/check', body()).status, 200)
-            parked = door.park('{"attributes":{"tenant":"acme","path":"/q"},"wait":315569520}')
+            parked = door.park('{"attributes":{"tenant":"acme","path":"/q"},"wait":86400}')
             door.go(0.2)
             self.assertEqual(parked.reply().json['waited'], 0.2)
 
@@ -372,6 +374,19 @@ class Prefer(unittest.TestCase):
             door.go(0.2)
             self.assertEqual(parked.reply().status, 200)
 
+    def test_what_was_applied_is_told(self):
+        rows = [
+            ('less than the limit allows', '60s', 'wait=59', 'wait=59'),
+            ('more: the limit counts', '2s', 'wait=99999', 'wait=2'),
+            ('a part of a second, rounded up', '1500ms', 'wait=5', 'wait=2'),
+        ]
+        for why, up_to, wish, applied in rows:
+            with Waiting(self.ALLOWED.replace('60s', up_to)) as door:
+                self.assertEqual(door.server.ask('GET', '/v1/auth', headers=[stamp(0), *self.headers()]).status, 200)
+                parked = door.park('', path='/v1/auth', method='GET', headers=self.headers(wish))
+                door.go(0.2)
+                self.assertEqual(parked.reply().fields['preference-applied'], applied, why)
+
 
 class Workers(unittest.TestCase):
     def test_two_workers_share_one_room(self):
@@ -392,7 +407,7 @@ class Workers(unittest.TestCase):
     def test_the_others_serve_meanwhile(self):
         with Server(PACE.replace('5/s', '1/1h').replace('60s', '1d'), args=('--workers', '2')) as server:
             connections = [server.connect() for _ in range(150)]
-            sent = request('POST', '/v1/check', json.dumps(body(wait=1000000)))
+            sent = request('POST', '/v1/check', json.dumps(body(wait=86400)))
             for connection in connections:
                 connection.send(sent)
             wait_for(lambda: server.metric('weir_waiting') == 24)  # the others' turn is more than a day away
@@ -488,6 +503,7 @@ class Drain(unittest.TestCase):
                     connection.send(request('POST', '/v1/check', json.dumps(body(wait=80000))))
                 wait_for(lambda: server.metric('weir_waiting') == 20)
                 server.process.send_signal(signal.SIGTERM)
+                wait_for(lambda: 'event=draining signal=SIGTERM waiting=20' in server.log())
                 for connection in connections:
                     reply = connection.reply()
                     self.assertEqual((reply.status, reply.fields['retry-after'], reply.fields['connection']),
