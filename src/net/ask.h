@@ -19,6 +19,7 @@
 #include <uv.h>
 
 #include "weir_contract.h"
+#include "wire/answer.h"
 
 /* ask->result without a verdict: nothing was charged. Codes of weir.h are negative. */
 enum {
@@ -36,6 +37,7 @@ struct verdict {
     weir_ns now;     /* lengths of time in it count from here */
     bool has_waited; /* for `waited`, whatever came of it */
     weir_ns waited;
+    enum answer_wait wait; /* why it did not wait, or waited in vain */
     union {
         struct weir_reservation ticket; /* ASK_RESERVE; len 0: nothing was reserved */
         struct weir_permit permit;      /* ASK_ACQUIRE; len 0: nothing is held */

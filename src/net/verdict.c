@@ -31,6 +31,15 @@ static void log_undecidable(const struct turn *turn, int result)
 
 /* ---- One decision ------------------------------------------------------------------------------------------------ */
 
+/* At the auth doors a wish to wait is a field, and nobody is told of what the operator does not allow. */
+static enum answer_wait why_not(const struct turn *turn, enum answer_wait wait)
+{
+    if (answer_doors[turn->door] == ANSWER_CHECK || (wait != ANSWER_WAIT_UNASKED && wait != ANSWER_WAIT_LOOKS))
+        return wait;
+    bool is_heard = wait == ANSWER_WAIT_UNASKED && turn->conn->worker->server->settings->auth_wait;
+    return is_heard ? ANSWER_WAIT_NO_WISH : ANSWER_WAIT_UNTOLD;
+}
+
 static unsigned write_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
                               struct text *out)
 {
@@ -39,6 +48,7 @@ static unsigned write_verdict(struct turn *turn, const struct ask *ask, const st
     enum answer_door door = answer_doors[turn->door];
     struct answer_beside beside = { .has_waited = verdict->has_waited,
                                     .waited = verdict->waited,
+                                    .wait = why_not(turn, verdict->wait),
                                     .preferred = verdict->has_waited ? turn->preferred : 0 };
     if (ask->kind == ASK_RESERVE) {
         beside.ticket = &verdict->ticket;
@@ -336,6 +346,7 @@ void turn_refuse(struct turn *turn)
     weir_answer_refused(turn->now, &verdict->answer);
     verdict->now = turn->now;
     verdict->has_waited = false;
+    verdict->wait = ANSWER_WAIT_UNTOLD;
     count_answer(worker, &verdict->answer, false);
     answer_turn(turn, &ask, verdict);
 }

@@ -90,7 +90,7 @@ static void unpark(struct parked *parked)
     (void)__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- Starting ------------------------------------------------------------------------------------------------------ */
+/* ---- What came of it ----------------------------------------------------------------------------------------------- */
 
 /* What an ended waiter was given beside its answer. */
 static void take_handle(const struct worker *worker, const struct parked *parked, struct verdict *verdict)
@@ -118,9 +118,72 @@ static enum wait_end end_of(const struct weir_answer *answer)
 /* Whether the request would wait for what refuses it. */
 static bool would_wait(const struct ask *ask, const struct verdict *verdict)
 {
-    return ask->request->wait > 0 && !ask->is_peek && verdict->answer.decision.outcome == WEIR_DENY
-           && weir_answer_may_wait(&verdict->answer);
+    return ask->request->wait > 0 && !ask->is_peek && weir_answer_may_wait(&verdict->answer);
 }
+
+/* ---- Why not ------------------------------------------------------------------------------------------------------- */
+
+/* The limit of each[i] where it enforces and callers may wait for it; NULL otherwise. */
+static const struct weir_contract_limit *waits_for(const struct weir_answer *answer, size_t i)
+{
+    weir_limit_id id = answer->each[i].limit;
+    const struct weir_contract_limit *limit =
+        id == WEIR_NO_LIMIT || (answer->watched >> i & 1) != 0 ? NULL : &answer->limits[id];
+    return limit != NULL && limit->wait.up_to > 0 ? limit : NULL;
+}
+
+/* Whether permits are refused to somebody who cannot get one. */
+static bool only_looks(const struct ask *ask, const struct weir_answer *answer)
+{
+    for (size_t i = 0; i < answer->count && ask->kind != ASK_ACQUIRE; i++) {
+        const struct weir_contract_limit *limit = waits_for(answer, i);
+        if (limit != NULL && limit->algorithm == WEIR_CONCURRENCY && !outcome_passes(answer->each[i].outcome))
+            return true;
+    }
+    return false;
+}
+
+/* Of one that wanted to wait and was refused on arrival: when permits come back is not foreseen, so no queue of them is late. */
+static enum answer_wait late_or_full(const struct ask *ask, const struct weir_answer *answer)
+{
+    weir_ns up_to = WEIR_WAIT_MAX, turn = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct weir_contract_limit *limit = waits_for(answer, i);
+        const struct weir_decision *each = &answer->each[i];
+        if (limit == NULL)
+            continue;
+        if (limit->wait.up_to < up_to)
+            up_to = limit->wait.up_to;
+        if (each->outcome == WEIR_DENY && limit->algorithm != WEIR_CONCURRENCY && each->retry_at > ask->now
+            && each->retry_at - ask->now > turn)
+            turn = each->retry_at - ask->now;
+    }
+    if (turn > ask->request->wait && ask->request->wait <= up_to)
+        return ANSWER_WAIT_LATE;
+    return turn > up_to ? ANSWER_WAIT_BEYOND : ANSWER_WAIT_FULL;
+}
+
+/* Of a request that is answered at once. On a cell that overflowing keys share nobody waits. */
+static enum answer_wait why_not(const struct ask *ask, const struct weir_answer *answer)
+{
+    if (ask->is_peek || answer->decision.policy != WEIR_POLICY_NONE || !weir_answer_may_wait(answer))
+        return ANSWER_WAIT_UNTOLD;
+    if (only_looks(ask, answer))
+        return ANSWER_WAIT_LOOKS;
+    return ask->request->wait == 0 ? ANSWER_WAIT_UNASKED : late_or_full(ask, answer);
+}
+
+/* Of one that waited. A limit that starts afresh is another: the answer has it no more. */
+static enum answer_wait why_in_vain(const struct weir_answer *answer, const struct weir_waiter *waiter)
+{
+    bool is_restarted = answer->decision.outcome == WEIR_REFUSED
+                        && answer->decision.reason == WEIR_REASON_CONTENDED && answer->count < waiter->count;
+    return is_restarted                   ? ANSWER_WAIT_RESTARTED
+           : weir_answer_may_wait(answer) ? ANSWER_WAIT_OVER
+                                          : ANSWER_WAIT_UNTOLD;
+}
+
+/* ---- Starting ------------------------------------------------------------------------------------------------------ */
 
 /*
  * Wait for what the verdict refuses. True: it waits, its answer comes later. False: *result and the verdict are the
@@ -131,6 +194,7 @@ static bool wait_for(struct worker *worker, struct ask *ask, struct verdict *ver
     struct parked *parked = parked_new(worker, ask, verdict->answer.count);
     *result = 0;
     if (parked == NULL) {
+        verdict->wait = ANSWER_WAIT_CROWDED;
         counters_wait(&worker->counters, WAIT_REFUSED, 0);
         return false;
     }
@@ -160,6 +224,8 @@ static void waiting_start(struct decider *decider, struct ask *ask)
         if (result == 0 && would_wait(ask, verdict) && wait_for(worker, ask, verdict, &result))
             return;
     }
+    if (result == 0 && verdict->wait == ANSWER_WAIT_UNTOLD)
+        verdict->wait = why_not(ask, &verdict->answer);
     ask_finish(decider, ask, result, result == 0 ? verdict : NULL);
 }
 
@@ -174,6 +240,7 @@ static void answer_parked(struct worker *worker, struct parked *parked)
     verdict->has_waited = true;
     verdict->waited = parked->waiter.waited;
     verdict->now = ask->now + verdict->waited;
+    verdict->wait = why_in_vain(&verdict->answer, &parked->waiter);
     take_handle(worker, parked, verdict);
     counters_wait(&worker->counters, end_of(&verdict->answer), verdict->waited);
     unpark(parked);

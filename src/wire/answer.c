@@ -317,6 +317,49 @@ static const char *detail_of(const struct weir_decision *decision)
     }
 }
 
+/* How many may wait for the one limit that lets callers wait; 0: there are several. */
+static uint32_t only_queue(const struct weir_answer *answer)
+{
+    uint32_t queue = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct weir_contract_limit *limit = limit_of(answer, &answer->each[i]);
+        if (limit == NULL || is_watched(answer, i) || limit->wait.up_to == 0)
+            continue;
+        if (queue > 0)
+            return 0;
+        queue = limit->wait.queue;
+    }
+    return queue;
+}
+
+/* What happened to a request that could have waited, and the cure. */
+static void wait_detail(struct text *out, enum answer_wait wait, const struct weir_answer *answer, weir_ns now)
+{
+    static const char *const fixed[] = {
+        [ANSWER_WAIT_UNASKED] = "it did not say how long it can wait: send `wait`, in seconds, to get a turn",
+        [ANSWER_WAIT_NO_WISH] =
+            "it did not say how long it can wait: send `Prefer: wait=SECONDS` to get a turn",
+        [ANSWER_WAIT_LOOKS] = "this call only looks at permits and does not wait for one: /v1/acquire does",
+        [ANSWER_WAIT_LATE] = ", later than you can wait",
+        [ANSWER_WAIT_BEYOND] = ", later than the limit lets callers wait",
+        [ANSWER_WAIT_FULL] = "the queue of a limit is full: ask again later",
+        [ANSWER_WAIT_CROWDED] = "too many requests wait at this server: ask again later",
+        [ANSWER_WAIT_OVER] = "its turn did not come while it could wait: ask again, or wait longer",
+        [ANSWER_WAIT_RESTARTED] = "the limit was changed and starts afresh: ask again",
+    };
+    uint32_t queue = only_queue(answer);
+    if (wait == ANSWER_WAIT_LATE || wait == ANSWER_WAIT_BEYOND) {
+        text_literal(out, "its turn would come in ");
+        text_seconds(out, retry_after(&answer->decision, now));
+        text_literal(out, " s");
+    } else if (wait == ANSWER_WAIT_FULL && queue > 0) {
+        text_u64(out, queue);
+        text_literal(out, " wait already: the queue is full, ask again later");
+        return;
+    }
+    text_string(out, fixed[wait]);
+}
+
 static const char *problem_type(enum weir_outcome outcome)
 {
     switch (outcome) {
@@ -344,16 +387,23 @@ void answer_problem_json(struct text *out, const struct weir_answer *answer, con
     const struct weir_contract_limit *limit = replies(answer);
     const char *title =
         limit != NULL && limit->reply_title != NULL ? limit->reply_title : problem_title(outcome);
-    const char *detail =
-        limit != NULL && limit->reply_detail != NULL ? limit->reply_detail : detail_of(&answer->decision);
+    char space[160];
+    struct text waits = text_of(space, sizeof space);
+    if (beside != NULL && beside->wait != ANSWER_WAIT_UNTOLD)
+        wait_detail(&waits, beside->wait, answer, now);
+    const char *usual = detail_of(&answer->decision);
+    struct slice detail = limit != NULL && limit->reply_detail != NULL ? slice_of(limit->reply_detail)
+                          : waits.len > 0                              ? text_slice(&waits)
+                          : usual != NULL                              ? slice_of(usual)
+                                                                       : SLICE("");
     bool is_first = true;
     text_string(out, problem_type(outcome));
     text_json(out, slice_of(title));
     text_literal(out, ",\"status\":");
     text_u64(out, status);
-    if (detail != NULL) {
+    if (detail.len > 0) {
         text_literal(out, ",\"detail\":");
-        text_json(out, slice_of(detail));
+        text_json(out, detail);
     }
     text_literal(out, ",\"violated-policies\":[");
     for (size_t i = 0; i < answer->count; i++) {

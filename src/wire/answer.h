@@ -29,6 +29,20 @@
 
 enum answer_door { ANSWER_CHECK, ANSWER_AUTH, ANSWER_AUTH_NGINX, ANSWER_AUTH_ACCEL };
 
+/* Why a request did not wait for limits that let callers wait and refused it, or waited in vain: for `detail`. */
+enum answer_wait {
+    ANSWER_WAIT_UNTOLD,    /* none let it wait */
+    ANSWER_WAIT_UNASKED,   /* it did not say for how long it can */
+    ANSWER_WAIT_NO_WISH,   /* the same, at a door that hears `Prefer` */
+    ANSWER_WAIT_LOOKS,     /* for a permit, where none is given */
+    ANSWER_WAIT_LATE,      /* its turn would come later than it can wait */
+    ANSWER_WAIT_BEYOND,    /* later than a limit lets callers wait */
+    ANSWER_WAIT_FULL,      /* a queue is */
+    ANSWER_WAIT_CROWDED,   /* the server has no room for more that wait */
+    ANSWER_WAIT_OVER,      /* it waited as long as it might */
+    ANSWER_WAIT_RESTARTED, /* meanwhile a limit took the place of the one that it waited for */
+};
+
 /* What some answers say beside the decision; NULL, or a member that is zero, says nothing. */
 struct answer_beside {
     const struct weir_reservation *ticket; /* POST /v1/reserve; len 0: nothing was reserved */
@@ -36,8 +50,8 @@ struct answer_beside {
     weir_ns expires_after;                 /* of either, from `now` */
     bool has_waited;                       /* the request waited, for so long */
     weir_ns waited;
-    uint64_t
-        preferred; /* the seconds of a `Prefer: wait=` that was heard; the reply says how many of them counted */
+    enum answer_wait wait;
+    uint64_t preferred; /* the seconds of a `Prefer: wait=` that was heard: the reply says how many counted */
 };
 
 /* How one HTTP reply is sent. */

@@ -156,6 +156,25 @@ class Life(unittest.TestCase):
                 self.assertEqual(server.ask('POST', path + '/x', '{}', known).status, 404, path)
 
 
+class Details(unittest.TestCase):
+    def test_who_looks_does_not_wait(self):
+        with Door(JOBS.replace('queue: 100', 'queue: 1')) as door:
+            for _ in range(2):
+                self.assertEqual(door.acquire().status, 200)
+            rows = [
+                ('it did not ask', '/v1/acquire', {}, 'it did not say how long it can wait: send `wait`, in seconds, to get a turn'),
+                ('a check only looks', '/v1/check', {'wait': 5},
+                 'this call only looks at permits and does not wait for one: /v1/acquire does'),
+                ('nor does a reservation', '/v1/reserve', {},
+                 'this call only looks at permits and does not wait for one: /v1/acquire does'),
+            ]
+            for why, path, more, detail in rows:
+                self.assertEqual(door.post(path, door.body(**more)).json.get('detail'), detail, why)
+            door.park(door.body(wait=5), path='/v1/acquire')
+            # Permits expire in 30 s, later than anybody waits; but one may be given back, so that refuses nobody.
+            self.assertEqual(door.acquire(wait=5).json['detail'], '1 wait already: the queue is full, ask again later')
+
+
 class Foreign(unittest.TestCase):
     def test_permits_that_are_not_ours(self):
         with Door(JOBS) as door, Door(JOBS) as other:
