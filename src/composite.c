@@ -18,6 +18,12 @@
 
 #include "base/clock.h"
 
+/*
+ * Times that a key is found queued and its queue is not: it went in between, and comes again. Two keys of one tag and place, one
+ * of them waited for, would look for ever.
+ */
+#define QUEUED_LOOKS 64
+
 static bool decide_part(const struct composite *all, struct part *part, bool is_look)
 {
     bool is_free = part->retry == RETRY_KNOWN || part->retry == RETRY_BUSY;
@@ -37,9 +43,18 @@ static bool decide_part(const struct composite *all, struct part *part, bool is_
 bool decide_queued(const struct weir_set *set, const struct shape *shape, uint64_t hash, uint64_t cost,
                    weir_ns stamp, unsigned stance, struct store_answer *out)
 {
-    while (out->is_queued && !room_quote(set->weir, shape, hash, cost, stamp, stance, out))
+    for (unsigned looks = 0; out->is_queued && looks < QUEUED_LOOKS; looks++) {
+        if (room_quote(set->weir, shape, hash, cost, stamp, stance, out))
+            return true;
         if (!store_decide(set->weir->store, shape, hash, stamp, cost, stance, out))
             return false;
+    }
+    if (out->is_queued)
+        *out = (struct store_answer){ .outcome = WEIR_REFUSED,
+                                      .policy = WEIR_POLICY_CLOSED,
+                                      .reason = WEIR_REASON_CONTENDED,
+                                      .at = stamp,
+                                      .report = { 0, stamp, WEIR_NO_TIME } };
     return true;
 }
 

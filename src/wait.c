@@ -311,7 +311,7 @@ static void expire(struct weir *weir, struct weir_waiter *waiter, weir_ns at, we
 static bool waits_on(const struct weir_waiter *waiter, const struct composite *all, weir_ns *due)
 {
     bool is_denied = false;
-    *due = all->stamp + 1; /* whatever they say, so that nobody is tried twice at one instant */
+    *due = all->stamp + 1; /* nobody is tried twice at one instant */
     for (size_t i = 0; i < all->count; i++) {
         const struct part *part = &all->parts[i];
         if (!is_refusal(part->answer.outcome))
@@ -319,7 +319,11 @@ static bool waits_on(const struct weir_waiter *waiter, const struct composite *a
         if (is_contended(part)) { /* its retry id as well */
             *due = all->stamp + BUSY_NS > *due ? all->stamp + BUSY_NS : *due;
         } else if (part->answer.outcome == WEIR_DENY && waiter_stand(waiter, i)->in_queue) {
-            *due = part->answer.report.retry_at > *due ? part->answer.report.retry_at : *due;
+            weir_ns retry_at = part->answer.report.retry_at;
+            if (retry_at
+                <= all->stamp) /* no denial says so; but were there one, it must not be asked again and again */
+                retry_at = all->stamp + BUSY_NS;
+            *due = retry_at > *due ? retry_at : *due;
         } else {
             return false;
         }
