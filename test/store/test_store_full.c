@@ -83,10 +83,10 @@ static void overflowing_keys_share_one_budget(void **state)
         kit_open(&kit, 9, 1024);
         const struct shape *lasting =
             kit_shape(&kit, (struct weir_limit){ .rate = { 1, WEIR_DAY }, .burst = 1 });
-        const struct shape *shape = kit_shape(
-            &kit, (struct weir_limit){ .algorithm = algorithms[i], .rate = { 5, WEIR_MINUTE }, .burst = 5 });
-        const struct shape *other = kit_shape(
-            &kit, (struct weir_limit){ .algorithm = algorithms[i], .rate = { 5, WEIR_MINUTE }, .burst = 5 });
+        struct weir_limit five = { .algorithm = algorithms[i],
+                                   .rate = { 5, WEIR_MINUTE },
+                                   .burst = algorithms[i] == WEIR_TOKEN_BUCKET ? 5 : 0 };
+        const struct shape *shape = kit_shape(&kit, five), *other = kit_shape(&kit, five);
         fill(&kit, lasting, 0);
         unsigned passed = 0;
         for (uint64_t tag = 100; tag < 200; tag++) {

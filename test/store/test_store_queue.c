@@ -114,7 +114,7 @@ static void the_bit_outlives_what_is_done_to_the_cell(void **state)
 
         /* Another size: whoever charges converts, and so does the walk at the end. */
         struct weir_limit larger = limits[i];
-        larger.rate.count += 20;
+        larger.rate.count += larger.rate.count == 0 ? 0 : 20;
         larger.burst = larger.burst == 0 ? 0 : 30;
         larger.at_most = larger.at_most == 0 ? 0 : 30;
         (void)decide(&bench, 1000 * S, 5, STORE_TURN);
