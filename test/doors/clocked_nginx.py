@@ -15,17 +15,11 @@ import struct
 import subprocess
 import tempfile
 
-from door import BUILD, SOURCE, wait_for
+from door import BUILD, SOURCE, free_port, wait_for
 
 NGINX = shutil.which('nginx') or '/usr/sbin/nginx'
 MS = 1000000
 ALLOW, WAIT = 0, 1
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class Nginx:

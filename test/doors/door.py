@@ -4,6 +4,7 @@
 Raw sockets, because a client library would repair or refuse what these tests must send as it is.
 """
 import os
+import random
 import re
 import select
 import shutil
@@ -121,6 +122,12 @@ class Server:
                 return float(found[len(line) + 1:])
         return 0
 
+    def waits(self, end):
+        """How many requests that had to wait ended so, of all limits."""
+        found = [line.split() for line in self.ask('GET', '/metrics').text.splitlines()
+                 if line.startswith('weir_waits_total{') and f'end="{end}"' in line]
+        return sum(float(value) for _, value in found)
+
 
 class Connection:
     def __init__(self, where):
@@ -203,6 +210,21 @@ def request(method, path, body=b'', headers=()):
     if body or method == 'POST':
         lines.append(f'Content-Length: {len(body)}')
     return '\r\n'.join(lines).encode('latin-1') + b'\r\n\r\n' + body
+
+
+def free_port():
+    """For a server that cannot choose one itself. Not of the range that the kernel gives to clients: one of these could
+    take it before the server does."""
+    with open('/proc/sys/net/ipv4/ip_local_port_range') as file:
+        first_of_clients = int(file.read().split()[0])
+    while True:
+        port = random.randrange(10000, max(first_of_clients, 11000))
+        with socket.socket() as probe:
+            try:
+                probe.bind(('127.0.0.1', port))
+                return port
+            except OSError:
+                pass
 
 
 def wait_for(condition):

@@ -247,7 +247,7 @@ class Waiters(unittest.TestCase):
             reply = parked.reply()
             self.assertEqual((reply.status, reply.json['decision'], reply.json['waited'], reply.json['retry_after'],
                               reply.json['permit']), (429, 'deny', 4, 26, None))
-            self.assertEqual(door.server.metric('weir_waits_total{end="timeout"}'), 1)
+            self.assertEqual(door.server.waits('timeout'), 1)
 
     def test_a_permit_that_nobody_gets_comes_back(self):
         """The holder hangs up in the moment in which it is served: given or not, in the end the place is free."""

@@ -75,7 +75,7 @@ class Turns(unittest.TestCase):
             wait_for(lambda: door.waiting() == 2)
             door.go(0.4)
             self.assertEqual([x.reply().json['waited'] for x in (a, c)], [0.2, 0.4])
-            self.assertEqual(door.server.metric('weir_waits_total{end="left"}'), 1)
+            self.assertEqual(door.server.waits('left'), 1)
 
     def test_half_a_connection_has_left(self):
         with Waiting(PACE) as door:
@@ -135,7 +135,7 @@ class Turns(unittest.TestCase):
             reply = b.reply()
             self.assertEqual((reply.status, reply.json['decision'], reply.json['limit'], reply.json['waited']),
                              (429, 'deny', 'a-day', 0.4))
-            self.assertEqual(door.server.metric('weir_waits_total{end="refused"}'), 1)
+            self.assertEqual(door.server.waits('refused'), 1)
 
     def test_a_denied_waiter_passes_when_it_was_told_to_retry(self):
         with Waiting(PACE) as door:
@@ -351,10 +351,10 @@ class Counts(unittest.TestCase):
             rows = [
                 ('weir_decisions_total{limit="pace",decision="allow"}', 4),
                 ('weir_decisions_total{limit="pace",decision="deny"}', 1),
-                ('weir_waits_total{end="served"}', 2),
-                ('weir_waits_total{end="left"}', 1),
-                ('weir_waits_total{end="refused"}', 1),
-                ('weir_waits_total{end="timeout"}', 0),
+                ('weir_waits_total{limit="pace",end="served"}', 2),
+                ('weir_waits_total{limit="",end="left"}', 1),
+                ('weir_waits_total{limit="pace",end="refused"}', 1),
+                ('weir_waits_total{limit="pace",end="timeout"}', 0),
                 ('weir_wait_seconds_count', 2),
                 ('weir_wait_seconds_sum', 0.6),
                 ('weir_wait_seconds_bucket{le="0.1"}', 0),
@@ -365,6 +365,33 @@ class Counts(unittest.TestCase):
             ]
             for line, value in rows:
                 self.assertEqual(door.server.metric(line), value, line)
+
+    def test_each_limit_has_its_queue(self):
+        """Who waits for two limits stands in the queues of both; requests are counted once."""
+        with Waiting(SEVERAL) as door:
+            def ask(user, wait=5):
+                return {'attributes': {'tenant': 'acme', **user}, 'wait': wait}
+            self.assertEqual(door.post('/v1/check', ask({'user': 'u'})).status, 200)
+            parked = [door.park(ask({'user': 'v'})), door.park(ask({'user': 'w'})), door.park(ask({}))]
+            self.assertEqual(door.post('/v1/check', ask({'user': 'x'})).json['limit'], 'per-tenant', 'three: it is full')
+            limits = {limit['name']: limit.get('waiting') for limit in door.server.ask('GET', '/v1/limits').json['limits']}
+            self.assertEqual(limits, {'per-user': 2, 'per-tenant': 3, 'a-day': None})
+            rows = [
+                ('weir_waiting', 3),
+                ('weir_queued{limit="per-user"}', 2),
+                ('weir_queued{limit="per-tenant"}', 3),
+                ('weir_waits_total{limit="per-tenant",end="refused"}', 1),
+                ('weir_waits_total{limit="per-user",end="refused"}', 0),
+            ]
+            for line, value in rows:
+                self.assertEqual(door.server.metric(line), value, line)
+            text = door.server.ask('GET', '/metrics').text
+            self.assertIn('weir_waits_total{limit="per-user",end="timeout"} 0\n', text, 'there from the start')
+            self.assertIn('weir_waits_total{limit="",end="drained"} 0\n', text)
+            self.assertNotIn('weir_queued{limit="a-day"}', text, 'it lets nobody wait')
+            door.go(0.6)
+            self.assertEqual([p.reply().status for p in parked], [200, 200, 200])
+            self.assertEqual(door.server.metric('weir_queued{limit="per-tenant"}'), 0)
 
 
 class BadInput(unittest.TestCase):
@@ -414,8 +441,8 @@ class BadInput(unittest.TestCase):
                     self.assertTrue(reply is None or reply.status == 429)
                     connection.socket.close()
             wait_for(lambda: server.metric('weir_waiting') == 0)
-            self.assertGreaterEqual(server.metric('weir_waits_total{end="refused"}'), 100000)
-            self.assertEqual(server.metric('weir_waits_total{end="served"}'), 0)
+            self.assertGreaterEqual(server.waits('refused'), 100000)
+            self.assertEqual(server.waits('served'), 0)
 
 
 class Prefer(unittest.TestCase):
@@ -482,7 +509,7 @@ class Workers(unittest.TestCase):
             replies = [connection.reply() for connection in connections]
             self.assertEqual([r.status for r in replies], [200] * 60)
             waits = sorted(r.json.get('waited', 0) for r in replies)
-            self.assertEqual(server.metric('weir_waits_total{end="served"}'), sum(w > 0 for w in waits))
+            self.assertEqual(server.waits('served'), sum(w > 0 for w in waits))
             self.assertEqual(server.metric('weir_waiting'), 0)
             for connection in connections:
                 connection.socket.close()

@@ -81,7 +81,7 @@ class Many(unittest.TestCase):
             for group in range(0, COUNT, GROUP):
                 waited = sorted(round(c.reply().json['waited'] * 10000) for c in connections[group:group + GROUP])
                 self.assertEqual(waited, list(range(group + 1, group + GROUP + 1)))
-            self.assertEqual(door.server.metric('weir_waits_total{end="served"}'), COUNT)
+            self.assertEqual(door.server.waits('served'), COUNT)
 
     def test_that_meet_two_limits(self):
         self.one_by_one('/two')

@@ -133,8 +133,8 @@ class Storm(unittest.TestCase):
             held = server.metric('weir_permits_total{event="acquired"}')
             back = [server.metric(f'weir_permits_total{{event="{event}"}}') for event in ('released', 'returned')]
             self.assertGreaterEqual(sum(back), held, 'one that nobody was left to get returns without having been acquired')
-            self.assertGreater(server.metric('weir_waits_total{end="served"}'), 0)
-            self.assertGreater(server.metric('weir_waits_total{end="left"}'), 0)
+            self.assertGreater(server.waits('served'), 0)
+            self.assertGreater(server.waits('left'), 0)
 
 
 if __name__ == '__main__':

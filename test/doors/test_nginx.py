@@ -15,16 +15,10 @@ import threading
 import time
 import unittest
 
-from door import SOURCE, Connection, Server, request, wait_for
+from door import SOURCE, Connection, Server, free_port, request, wait_for
 
 EXAMPLES = os.path.join(SOURCE, 'examples', 'nginx')
 NGINX = shutil.which('nginx') or '/usr/sbin/nginx'
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class Backend:

@@ -16,7 +16,8 @@ import select
 import socket
 import unittest
 
-from clocked_nginx import MS, NGINX, Nginx, Weir, free_port, imported
+from clocked_nginx import MS, NGINX, Nginx, Weir, imported
+from door import free_port
 
 SEED = int(os.environ.get('SEED', '20261130'))
 TIMELINES = 300
