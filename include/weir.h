@@ -807,6 +807,13 @@ WEIR_API void weir_stats(struct weir *weir, weir_ns now, struct weir_stats *out)
 WEIR_API uint64_t weir_limit_overflows(const struct weir *weir, weir_limit_id limit);
 
 /*
+ * How many requests stand in the queues of each limit now, of all its keys: counts[id] for each id of `set` below `count`.
+ * One that waits for two limits stands in both. The set is in force, or was until now. Threads: any.
+ * Cost     a look at every key that is waited for, under the lock of those who wait: a millisecond for ten thousand.
+ */
+WEIR_API void weir_set_waiting(const struct weir_set *set, uint64_t *counts, size_t count);
+
+/*
  * Turn up to `groups` groups of eight cells' dead keys into empty cells, going round. Never needed for correct
  * answers; keeps scans short. Threads: any.
  */

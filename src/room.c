@@ -6,6 +6,8 @@
  */
 #include "room.h"
 
+#include <string.h>
+
 #include "composite.h"
 
 /* Chains for this many keys each, within bounds: waiting is for the few that are over their limit. */
@@ -287,6 +289,23 @@ bool room_quote(struct weir *weir, const struct shape *shape, uint64_t hash, uin
     if (!is_held)
         room_unlock(weir, false);
     return first != NULL;
+}
+
+/* The first in a queue knows how many there are, so what is walked are keys, not waiters. */
+void weir_set_waiting(const struct weir_set *set, uint64_t *counts, size_t count)
+{
+    const struct room *room = &set->weir->room;
+    memset(counts, 0, count * sizeof *counts);
+    if (count == 0 || atomic_load_explicit(&room->waiting, memory_order_relaxed) == 0)
+        return;
+    room_lock(set->weir);
+    for (size_t i = 0; i >> room->chain_bits == 0; i++)
+        for (const struct stand *first = room->chains[i]; first != NULL; first = first->queue.chain) {
+            weir_limit_id limit = set_find_lineage(set, first->lineage);
+            if (limit != WEIR_NO_LIMIT && (size_t)limit < count)
+                counts[limit] += first->queue.count;
+        }
+    room_unlock(set->weir, false);
 }
 
 /* ---- Changes --------------------------------------------------------------------------------------------------------- */

@@ -127,9 +127,10 @@ void counters_time(struct counters *counters, uint64_t count, weir_ns ns)
     counter_add(&counters->time_sum_ns, ns);
 }
 
-void counters_wait(struct counters *counters, enum wait_end end, weir_ns waited)
+void counters_wait(struct counters *counters, uint32_t row, enum wait_end end, weir_ns waited)
 {
-    counter_add(&counters->waits[end], 1);
+    struct counter_row *limit = counters_row(counters, row);
+    counter_add(limit == NULL ? &counters->waits[end] : &limit->waits[end], 1);
     if (end != WAIT_SERVED)
         return;
     size_t i = 0;

@@ -85,6 +85,7 @@ struct counter_row {
     uint64_t watched[WEIR_OUTCOME_COUNT]; /* where it does not enforce: what would have been */
     uint64_t looks[WEIR_OUTCOME_COUNT];   /* of a concurrency limit, at doors that give no permits */
     uint64_t undecided[WEIR_POLICY_COUNT][WEIR_REASON_COUNT];
+    uint64_t waits[WAIT_END_COUNT]; /* of requests whose answer it bound */
 };
 
 /* Rows of a block, and blocks for the limits of two editions at once. */
@@ -101,7 +102,7 @@ struct counters {
     uint64_t time_sum_ns;
     uint64_t wait_times[COUNTERS_WAITS + 1]; /* of those that were served */
     uint64_t wait_sum_ns;
-    uint64_t waits[WAIT_END_COUNT];
+    uint64_t waits[WAIT_END_COUNT]; /* of those that no limit bound, or that got no answer */
     uint64_t permits[PERMIT_EVENT_COUNT];
     uint64_t releases[CALL_OUTCOME_COUNT];
     uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
@@ -142,7 +143,7 @@ void counters_decision(struct counters *counters, const uint32_t *rows, const st
 /* `count` decisions took `ns` together. */
 void counters_time(struct counters *counters, uint64_t count, weir_ns ns);
 
-/* A request had to wait, and ended so after `waited`. */
-void counters_wait(struct counters *counters, enum wait_end end, weir_ns waited);
+/* A request had to wait, and ended so after `waited`, by the limit whose row it is. */
+void counters_wait(struct counters *counters, uint32_t row, enum wait_end end, weir_ns waited);
 
 #endif

@@ -52,18 +52,23 @@ static void write_counters(struct text *out, const struct server *server, const 
     text_literal(out, "}");
 }
 
-/* The limit's own object with one member more. */
+/* The limit's own object with one member more, or two. */
 static void write_limit(struct text *out, const struct server *server, const struct edition *edition,
-                        size_t limit)
+                        const uint64_t *waiting, size_t limit)
 {
     struct slice json = slice_of(edition->limits[limit].json);
     text_slice_add(out, (struct slice){ json.at, json.len - 1 });
     text_string(out, json.len > 2 ? ",\"counters\":" : "\"counters\":");
     write_counters(out, server, edition, limit);
+    if (edition->limits[limit].wait.up_to > 0) {
+        text_literal(out, ",\"waiting\":");
+        text_u64(out, waiting[limit]);
+    }
     text_literal(out, "}");
 }
 
-static void write_all(struct text *out, const struct server *server, const struct edition *edition)
+static void write_all(struct text *out, const struct server *server, const struct edition *edition,
+                      const uint64_t *waiting)
 {
     text_literal(out, "{\"version\":");
     text_json(out, slice_of(edition->version));
@@ -71,7 +76,7 @@ static void write_all(struct text *out, const struct server *server, const struc
     for (size_t i = 0; i < edition->limit_count; i++) {
         if (i > 0)
             text_literal(out, ",");
-        write_limit(out, server, edition, i);
+        write_limit(out, server, edition, waiting, i);
     }
     text_literal(out, "]}\n");
 }
@@ -93,14 +98,19 @@ void handle_limits(struct request *request)
         edition = edition_in_force(worker);
         size_t size = size_of(edition);
         char *space = malloc(size);
-        if (space == NULL) {
+        uint64_t *waiting = malloc((edition->limit_count + 1) * sizeof *waiting);
+        if (space == NULL || waiting == NULL) {
+            free(space);
+            free(waiting);
             turn_error(request->turn, 503, "out of memory", SLICE(""), SLICE(""));
             return;
         }
         struct text out = text_of(space, size);
-        write_all(&out, worker->server, edition);
+        weir_set_waiting(edition->set, waiting, edition->limit_count);
+        write_all(&out, worker->server, edition, waiting);
         if (weir_set_current(limiter) == edition->set)
             turn_body(request->turn, 200, ANSWER_TYPE_JSON, text_slice(&out));
         free(space);
+        free(waiting);
     } while (!request->turn->is_done && !request->turn->conn->is_gone);
 }

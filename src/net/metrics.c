@@ -22,6 +22,7 @@
 struct scrape {
     struct server *server;
     const struct edition *edition;
+    uint64_t *waiting; /* in the queues of each limit */
 };
 
 /* The limit's name; the one behind the last stands for requests that none bound. */
@@ -68,6 +69,16 @@ static uint64_t sum_looks(const struct scrape *scrape, size_t limit, enum weir_o
     for (unsigned i = 0; i < scrape->server->worker_count; i++) {
         const struct counter_row *row = row_of(scrape, i, limit);
         total += row == NULL ? 0 : counter_read(&row->looks[outcome]);
+    }
+    return total;
+}
+
+static uint64_t sum_ends(const struct scrape *scrape, size_t limit, enum wait_end end)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < scrape->server->worker_count; i++) {
+        const struct counter_row *row = row_of(scrape, i, limit);
+        total += row == NULL ? 0 : counter_read(&row->waits[end]);
     }
     return total;
 }
@@ -292,17 +303,52 @@ static void write_wait_times(struct text *out, const struct server *server)
                          sum_at(server, offsetof(struct counters, wait_sum_ns)));
 }
 
-static void write_waiting(struct text *out, const struct server *server)
+/* Those that get an answer count by the limit that bound it, the others by none. What is usual is there from the start. */
+static void write_ends(struct text *out, const struct scrape *scrape, const char *name)
 {
     static const char *const ends[] = {
         [WAIT_SERVED] = "served", [WAIT_REFUSED] = "refused", [WAIT_TIMEOUT] = "timeout",
         [WAIT_LEFT] = "left",     [WAIT_DRAINED] = "drained",
     };
     static_assert(sizeof ends / sizeof *ends == WAIT_END_COUNT, "every end has a word");
+    size_t limits = scrape->edition->limit_count;
+    for (size_t i = 0; i < (limits + 1) * WAIT_END_COUNT; i++) {
+        size_t limit = i / WAIT_END_COUNT;
+        enum wait_end end = (enum wait_end)(i % WAIT_END_COUNT);
+        uint64_t value = limit < limits ? sum_ends(scrape, limit, end)
+                                        : sum_at(scrape->server,
+                                                 offsetof(struct counters, waits[0]) + end * sizeof(uint64_t));
+        bool is_usual = limit == limits ? end >= WAIT_LEFT
+                                        : end < WAIT_LEFT && scrape->edition->limits[limit].wait.up_to > 0;
+        if (value == 0 && !is_usual)
+            continue;
+        struct prometheus_label labels[] = { { "limit", name_of(scrape, limit) },
+                                             { "end", slice_of(ends[end]) } };
+        prometheus_u64(out, name, "", labels, 2, value);
+    }
+}
+
+static void write_queues(struct text *out, const struct scrape *scrape)
+{
+    prometheus_family(out, "weir_queued", PROMETHEUS_GAUGE,
+                      "Places taken in the queues of a limit; who waits for two limits stands in both.");
+    for (size_t i = 0; i < scrape->edition->limit_count; i++) {
+        struct prometheus_label label = { "limit", name_of(scrape, i) };
+        if (scrape->edition->limits[i].wait.up_to > 0)
+            prometheus_u64(out, "weir_queued", "", &label, 1, scrape->waiting[i]);
+    }
+}
+
+static void write_waiting(struct text *out, const struct scrape *scrape)
+{
+    const struct server *server = scrape->server;
     prometheus_family(out, "weir_waiting", PROMETHEUS_GAUGE, "Requests that wait for their turn.");
     prometheus_u64(out, "weir_waiting", "", NULL, 0, __atomic_load_n(&server->parked_count, __ATOMIC_RELAXED));
-    write_words(out, server, "weir_waits_total", "Requests that had to wait and said how long they could.",
-                "end", ends, WAIT_END_COUNT, offsetof(struct counters, waits));
+    write_queues(out, scrape);
+    prometheus_family(
+        out, "weir_waits_total", PROMETHEUS_COUNTER,
+        "Requests that had to wait and said how long they could, by the limit that bound the answer.");
+    write_ends(out, scrape, "weir_waits_total");
     write_wait_times(out, server);
 }
 
@@ -358,7 +404,7 @@ static void write_all(struct text *out, const struct scrape *scrape)
     write_table(out, scrape);
     write_requests(out, scrape->server);
     write_times(out, scrape->server);
-    write_waiting(out, scrape->server);
+    write_waiting(out, scrape);
     write_permits(out, scrape->server);
 }
 
@@ -373,13 +419,18 @@ void handle_metrics(struct request *request)
     struct worker *worker = request->turn->conn->worker;
     size_t size = TEXT_BASE + edition_in_force(worker)->limit_count * TEXT_PER_LIMIT;
     for (bool is_done = false; !is_done;) {
-        struct scrape scrape = { worker->server, edition_in_force(worker) };
+        struct scrape scrape = { worker->server, edition_in_force(worker), NULL };
+        size_t limits = scrape.edition->limit_count;
         char *space = malloc(size);
-        if (space == NULL) {
+        scrape.waiting = malloc((limits + 1) * sizeof *scrape.waiting);
+        if (space == NULL || scrape.waiting == NULL) {
+            free(space);
+            free(scrape.waiting);
             turn_error(request->turn, 503, "out of memory", SLICE(""), SLICE(""));
             return;
         }
         struct text out = text_of(space, size);
+        weir_set_waiting(scrape.edition->set, scrape.waiting, limits);
         write_all(&out, &scrape);
         is_done = !out.is_cut && is_current(&scrape);
         if (is_done)
@@ -387,5 +438,6 @@ void handle_metrics(struct request *request)
         else if (out.is_cut)
             size *= 2;
         free(space);
+        free(scrape.waiting);
     }
 }

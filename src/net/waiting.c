@@ -115,6 +115,16 @@ static enum wait_end end_of(const struct weir_answer *answer)
     return answer->decision.outcome == WEIR_DENY && weir_answer_may_wait(answer) ? WAIT_TIMEOUT : WAIT_REFUSED;
 }
 
+/* It had to wait, and so it ended. */
+static void count_end(struct worker *worker, const struct weir_answer *answer, enum wait_end end,
+                      weir_ns waited)
+{
+    const uint32_t *rows = edition_of(worker, answer)->rows;
+    weir_limit_id limit = answer->decision.limit;
+    bool has_row = rows != NULL && limit != WEIR_NO_LIMIT;
+    counters_wait(&worker->counters, has_row ? rows[limit] : COUNTERS_NO_ROW, end, waited);
+}
+
 /* Whether the request would wait for what refuses it. */
 static bool would_wait(const struct ask *ask, const struct verdict *verdict)
 {
@@ -195,7 +205,7 @@ static bool wait_for(struct worker *worker, struct ask *ask, struct verdict *ver
     *result = 0;
     if (parked == NULL) {
         verdict->wait = ANSWER_WAIT_CROWDED;
-        counters_wait(&worker->counters, WAIT_REFUSED, 0);
+        count_end(worker, &verdict->answer, WAIT_REFUSED, 0);
         return false;
     }
     *result =
@@ -207,7 +217,7 @@ static bool wait_for(struct worker *worker, struct ask *ask, struct verdict *ver
     if (*result == 0) {
         bool has_passed = outcome_passes(verdict->answer.decision.outcome);
         take_handle(worker, parked, verdict);
-        counters_wait(&worker->counters, has_passed ? WAIT_SERVED : WAIT_REFUSED, 0);
+        count_end(worker, &verdict->answer, has_passed ? WAIT_SERVED : WAIT_REFUSED, 0);
     }
     parked_free(parked);
     return false;
@@ -242,7 +252,7 @@ static void answer_parked(struct worker *worker, struct parked *parked)
     verdict->now = ask->now + verdict->waited;
     verdict->wait = why_in_vain(&verdict->answer, &parked->waiter);
     take_handle(worker, parked, verdict);
-    counters_wait(&worker->counters, end_of(&verdict->answer), verdict->waited);
+    count_end(worker, &verdict->answer, end_of(&verdict->answer), verdict->waited);
     unpark(parked);
     ask_finish(worker->decider, ask, 0, verdict);
 }
@@ -269,7 +279,7 @@ static void waiting_cancel(struct decider *decider, struct ask *ask, int why)
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
     if (!weir_wait_cancel(limiter, &parked->waiter, ticker_now(worker)))
         return;
-    counters_wait(&worker->counters, why == ASK_DRAINED ? WAIT_DRAINED : WAIT_LEFT, 0);
+    counters_wait(&worker->counters, COUNTERS_NO_ROW, why == ASK_DRAINED ? WAIT_DRAINED : WAIT_LEFT, 0);
     unpark(parked);
     ask_finish(decider, ask, why, NULL);
 }

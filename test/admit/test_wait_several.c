@@ -44,6 +44,34 @@ static void a_composite_is_charged_nowhere_before_its_turn(void **state)
     weir_free(weir);
 }
 
+static void each_queue_tells_how_many_stand_in_it(void **state)
+{
+    (void)state;
+    struct guest guests[6];
+    uint64_t counts[4] = { 9, 9, 9, 9 };
+    struct weir *weir = limiter();
+    weir_limit_id x = limit_of(weir, window("x", 1, S)), y = limit_of(weir, window("y", 1, 10 * S));
+    weir_limit_id z = limit_of(weir, window("z", 1, S));
+    struct weir_ask asks[2] = { ask_of(x, "k", 1), ask_of(y, "k", 1) };
+    weir_set_waiting(weir_set_current(weir), counts, 3);
+    assert_true(counts[x] == 0 && counts[y] == 0 && counts[z] == 0 && counts[3] == 9);
+    guest_asks(weir, &guests[0], asks, 2, 60 * S, 0);
+    guest_asks(weir, &guests[1], asks, 2, 60 * S, 0);
+    guest_enters(weir, &guests[2], x, "k", 1, 60 * S, 0);
+    guest_enters(weir, &guests[3], x, "other", 1, 60 * S, 0); /* passes */
+    guest_enters(weir, &guests[4], x, "other", 1, 60 * S, 0);
+    weir_set_waiting(weir_set_current(weir), counts, 3);
+    assert_int_equal(counts[x], 3);
+    assert_int_equal(counts[y], 1);
+    assert_int_equal(counts[z], 0);
+    weir_set_waiting(weir_set_current(weir), counts, 1); /* no more than there is room for */
+    assert_int_equal(counts[1], 1);
+    drive(weir, 60 * S);
+    weir_set_waiting(weir_set_current(weir), counts, 3);
+    assert_true(counts[x] == 0 && counts[y] == 0 && counts[z] == 0 && counts[3] == 9);
+    weir_free(weir);
+}
+
 static void a_limit_without_wait_denies_at_the_turn(void **state)
 {
     (void)state;
@@ -352,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_composite_is_charged_nowhere_before_its_turn),
+        cmocka_unit_test(each_queue_tells_how_many_stand_in_it),
         cmocka_unit_test(a_limit_without_wait_denies_at_the_turn),
         cmocka_unit_test(a_watched_limit_only_watches),
         cmocka_unit_test(asks_for_the_same_key_wait_as_one),

@@ -176,8 +176,9 @@ static void waits_fall_into_their_buckets(void **state)
     for (size_t i = 0; i < COUNT_OF(waits); i++) {
         static struct counters counters;
         memset(&counters, 0, sizeof counters);
-        counters_wait(&counters, WAIT_SERVED, waits[i].waited);
-        counters_wait(&counters, WAIT_TIMEOUT, WEIR_SECOND); /* whoever was not served tells nothing of waits */
+        counters_wait(&counters, COUNTERS_NO_ROW, WAIT_SERVED, waits[i].waited);
+        counters_wait(&counters, COUNTERS_NO_ROW, WAIT_TIMEOUT,
+                      WEIR_SECOND); /* whoever was not served tells nothing of waits */
         expect_row(counters.wait_times[waits[i].bucket] == 1, waits[i].why);
         expect_row(counters.wait_sum_ns == waits[i].waited, waits[i].why);
         expect_row(counters.waits[WAIT_SERVED] == 1 && counters.waits[WAIT_TIMEOUT] == 1, waits[i].why);
