@@ -293,15 +293,15 @@ static void expire(struct weir *weir, struct weir_waiter *waiter, weir_ns at, we
                    struct composite *all)
 {
     const struct waiter *state = waiter_state(waiter);
-    bool was_queued[WEIR_ASKS_MAX];
+    uint64_t was_queued = 0; /* a bit each: WEIR_ASKS_MAX of them */
     for (size_t i = 0; i < state->joint_count; i++)
-        was_queued[i] = waiter_stand(waiter, i)->in_queue;
+        was_queued |= (uint64_t)waiter_stand(waiter, i)->in_queue << i;
     room_leave(weir, waiter, at);
     resume(set_current(weir), waiter, now, all);
     all->stance |= STORE_LOOK;
     (void)decide_joint(all); /* the set is in force */
     for (size_t i = 0; i < state->joint_count; i++)
-        if (was_queued[i] && !is_refusal(all->parts[i].answer.outcome))
+        if ((was_queued >> i & 1) != 0 && !is_refusal(all->parts[i].answer.outcome))
             all->parts[i].answer.outcome = WEIR_DENY;
     (void)watch_all(all, state->stand_count, false);
     end(waiter, all);

@@ -63,14 +63,14 @@ bool schema_read(struct load *load, const struct node *map, const char *what, co
 
 /* ---- Parsers of one value: each writes its member, or reports and leaves it alone ---------------------------- */
 
-field_parse parse_integer;      /* uint64_t */
-field_parse parse_boolean;      /* bool */
-field_parse parse_text;         /* const char *, not empty */
-field_parse parse_word;         /* int */
-field_parse parse_rate;         /* struct rate */
-field_parse parse_duration;     /* weir_ns, of `min` to `max` ns */
-field_parse parse_attribute;    /* uint16_t: the number of the attribute that it names */
-field_parse parse_later;        /* reports that there is no such thing yet */
+field_parse parse_integer;   /* uint64_t */
+field_parse parse_boolean;   /* bool */
+field_parse parse_text;      /* const char *, not empty */
+field_parse parse_word;      /* int */
+field_parse parse_rate;      /* struct rate */
+field_parse parse_duration;  /* weir_ns, of `min` to `max` ns */
+field_parse parse_attribute; /* uint16_t: the number of the attribute that it names */
+field_parse parse_later;     /* reports that there is no such thing yet */
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */
 

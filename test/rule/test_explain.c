@@ -378,8 +378,8 @@ static void says_permits_as_json(void **state)
              " - { name: c, key: [tenant], algorithm: concurrency, at-most: 4, hold: 1s500ms }\n");
     char *text = explain(contract, (struct weir_explain_options){ .replicas = 3, .is_json = true }, NULL);
     static const char *const parts[] = {
-        "\"most\":{\"at_once\":4,\"second\":null,\"minute\":null,\"hour\":null,\"day\":null},"
-        "\"most_of_replicas\":{\"at_once\":12,\"second\":null,",
+        ("\"most\":{\"at_once\":4,\"second\":null,\"minute\":null,\"hour\":null,\"day\":null},"
+         "\"most_of_replicas\":{\"at_once\":12,\"second\":null,"),
         "\"most_waiting\":0,\"longest_wait\":0,\"returned_adds\":false,\"state_lost_adds\":4,",
         "\"permits\":100,\"permit_bytes\":6400,",
         "\"auth_wait\":true",
