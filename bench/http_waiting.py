@@ -2,11 +2,11 @@
 """bench/http_waiting.py [BUILD [FOLDER]] - how late releases are, and what ten thousand parked requests take.
 
 lateness: requests wait for a leaky queue, in a process of their own whose loop sleeps and ticks (bench_waiting lateness),
-and at `weir serve`, each on a connection of its own (bench_parked). A release is late by what the gap to the one before
-exceeds the interval. In process gaps are those of the decisions, and one below the interval ends the run: that is what
-must never be. Over HTTP they are those of the replies as they reach the client, which may come closer together than
-they were decided; there the k-th reply must not come before k intervals have passed since the first request was sent.
-The pace is how many left a second, while the queue was never empty.
+at `weir serve`, each on a connection of its own (bench_parked), at a slow rate until all are there. A release is late by
+what it is behind the rate's own schedule. In process the schedule begins with the first decision, and two decisions that are
+closer together than the interval end the run: that is what must never be. Over HTTP it is laid through the reply that was
+earliest in it, as replies reach the client; there the k-th must not come before k intervals have passed since the contract
+with the rate was sent. The pace is how many left a second, while the queue was never empty.
 
 parked: ten thousand requests wait for a slow queue, and the server's resident memory is looked at; then the contract is
 reloaded with a fast one and they drain, in the order in which they came.
@@ -27,6 +27,7 @@ import time
 
 ROUNDS = 3
 PARKED = 10000
+SLOW = "1000/1h"  # nobody leaves while a crowd comes
 
 CONTRACT = """\
 weir: 1
@@ -79,6 +80,10 @@ class Server:
             text = b"".join(iter(lambda: admin.recv(65536), b"")).decode()
         return float(re.search(rf"^{name} (\S+)$", text, re.M).group(1))
 
+    def expect_waiting(self, count):
+        while self.metric("weir_waiting") < count:
+            time.sleep(0.1)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=60)
@@ -125,53 +130,57 @@ def row(name, unit, values):
                       "floor": [1] * len(values)}), flush=True)
 
 
+def behind(times, begin, rate):
+    """How late each is in ns, where one was due at `begin` and another after each interval; and the pace."""
+    late = [at - begin - i * 1000000000 // rate for i, at in enumerate(times)]
+    return late, 1e9 * (len(times) - 1) / (times[-1] - begin)
+
+
 def in_process(build, rate, count):
-    """Gaps between releases in ns."""
     done = subprocess.run(["taskset", "-c", "0", f"{build}/bench/bench_waiting", "lateness", str(rate), str(count)],
                           stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-    decided = [at for at, _ in numbers(done.stdout)]
+    decided, ended = zip(*numbers(done.stdout))
     gaps = [after - before for before, after in zip(decided, decided[1:])]
     if min(gaps) < 1000000000 // rate:
         raise SystemExit(f"http_waiting: two releases are {min(gaps)} ns apart at {rate}/s")
-    return gaps
+    return behind(ended, decided[0], rate)
 
 
 def over_http(build, rate, count):
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
-        server = Server(build, folder, f"{rate}/s")
+        server = Server(build, folder, SLOW)
         try:
             crowd = Crowd(build, server, count)
             crowd.send()
+            server.expect_waiting(count - 1)  # the first one passes at once
+            begin = time.monotonic_ns()
+            server.reload(f"{rate}/s")
             answers = crowd.answers()
         finally:
             server.stop()
-    first = min(sent for sent, _ in answers)
-    received = sorted(at for _, at in answers)
-    for i, at in enumerate(received):
-        if at - first < i * 1000000000 // rate:
-            raise SystemExit(f"http_waiting: reply {i} came {(at - first) / 1e9} s after the first request at {rate}/s")
-    return [after - before for before, after in zip(received, received[1:])]
+    received = sorted(at for _, at in answers)[1:]
+    late, _ = behind(received, begin, rate)
+    if min(late) < 0:
+        raise SystemExit(f"http_waiting: a reply came {-min(late)} ns too early at {rate}/s")
+    return behind(received, begin + min(late), rate)
 
 
 def measure_lateness(build, rate, count, folder):
-    interval = 1000000000 / rate
     curves = {}
     for name, measure in ("in process", in_process), ("over HTTP", over_http):
-        every = []
         rounds = [measure(build, rate, count) for _ in range(ROUNDS)]
         for word, share in ("median", 0.5), ("99th of 100", 0.99), ("latest", 1):
             row(f"a release at {rate:,}/s {name} is late by: {word}", "us",
-                [(quantile(sorted(gaps), share) - interval) / 1000 for gaps in rounds])
-        row(f"pace of {rate:,}/s {name}", "/s", [1e9 * len(gaps) / sum(gaps) for gaps in rounds])
-        for gaps in rounds:
-            every += gaps
-        curves[name] = sorted(every)
+                [quantile(sorted(late), share) / 1000 for late, _ in rounds])
+        row(f"pace of {rate:,}/s {name}", "/s", [pace for _, pace in rounds])
+        # The middle one: what a busy minute did to another would be all that one sees.
+        curves[name] = sorted((sorted(late) for late, _ in rounds), key=lambda late: quantile(late, 0.5))[ROUNDS // 2]
     if folder:
         with open(f"{folder}/lateness-{rate}.csv", "w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(["share of releases, %"] + list(curves))
             for step in range(0, 200):
-                out.writerow([step / 2] + [f"{(quantile(curve, step / 200) - interval) / 1000:.1f}"
+                out.writerow([step / 2] + [f"{quantile(curve, step / 200) / 1000:.1f}"
                                            for curve in curves.values()])
 
 
@@ -179,14 +188,13 @@ def measure_parked(build):
     per_request, inversions = [], []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
-            server = Server(build, folder, "1000/1h")
+            server = Server(build, folder, SLOW)
             try:
                 server.metric("weir_waiting")
                 before = server.resident()
                 crowd = Crowd(build, server, PARKED)
                 crowd.send()
-                while server.metric("weir_waiting") < PARKED - 1:  # the first one passes at once
-                    time.sleep(0.1)
+                server.expect_waiting(PARKED - 1)
                 per_request.append((server.resident() - before) / PARKED)
                 server.reload("5000/s")
                 answers = crowd.answers()
