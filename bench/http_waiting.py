@@ -2,8 +2,8 @@
 """bench/http_waiting.py [BUILD [FOLDER]] - how late releases are, and what ten thousand parked requests take.
 
 lateness: requests wait for a leaky queue, in a process of their own whose loop sleeps and ticks (bench_waiting lateness),
-at `weir serve`, each on a connection of its own (bench_parked), at a slow rate until all are there. A release is late by
-what it is behind the rate's own schedule. In process the schedule begins with the first decision, and two decisions that are
+and at `weir serve`, each on a connection of its own (bench_parked), at a slow rate until all are there. A release is late
+by what it is behind the rate's own schedule. In process the schedule begins with the first decision, and two decisions that are
 closer together than the interval end the run: that is what must never be. Over HTTP it is laid through the reply that was
 earliest in it, as replies reach the client; there the k-th must not come before k intervals have passed since the contract
 with the rate was sent. The pace is how many left a second, while the queue was never empty.
