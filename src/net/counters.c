@@ -69,7 +69,7 @@ static void count_one(struct counters *counters, const uint32_t *rows, const str
         counter_add(&counters->none[decision->outcome], 1);
         return;
     }
-    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    struct counter_row *row = counters_row_of(counters, rows, decision->limit);
     if (row == NULL)
         return;
     counter_add(&row->decisions[decision->outcome], 1);
@@ -79,14 +79,14 @@ static void count_one(struct counters *counters, const uint32_t *rows, const str
 
 static void count_watched(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
 {
-    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    struct counter_row *row = counters_row_of(counters, rows, decision->limit);
     if (row != NULL)
         counter_add(&row->watched[decision->outcome], 1);
 }
 
 static void count_look(struct counters *counters, const uint32_t *rows, const struct weir_decision *decision)
 {
-    struct counter_row *row = counters_row(counters, rows[decision->limit]);
+    struct counter_row *row = counters_row_of(counters, rows, decision->limit);
     if (row != NULL)
         counter_add(&row->looks[decision->outcome], 1);
 }

@@ -121,6 +121,13 @@ static inline struct counter_row *counters_row(const struct counters *counters, 
                                   : &counters->blocks[row / COUNTERS_BLOCK_ROWS][row % COUNTERS_BLOCK_ROWS];
 }
 
+/* By `rows` of an edition, NULL where memory was short when it was made: then it goes uncounted. */
+static inline struct counter_row *counters_row_of(const struct counters *counters, const uint32_t *rows,
+                                                  weir_limit_id limit)
+{
+    return rows == NULL ? NULL : counters_row(counters, rows[limit]);
+}
+
 static inline void counter_add(uint64_t *counter, uint64_t more)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);

@@ -34,8 +34,8 @@ static struct slice name_of(const struct scrape *scrape, size_t limit)
 /* One worker's row of the limit; NULL: it is not counted. */
 static const struct counter_row *row_of(const struct scrape *scrape, unsigned worker, size_t limit)
 {
-    const uint32_t *rows = scrape->edition->rows;
-    return rows == NULL ? NULL : counters_row(&scrape->server->workers[worker].counters, rows[limit]);
+    return counters_row_of(&scrape->server->workers[worker].counters, scrape->edition->rows,
+                           (weir_limit_id)limit);
 }
 
 static uint64_t sum_decisions(const struct scrape *scrape, size_t limit, enum weir_outcome outcome)

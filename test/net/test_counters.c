@@ -229,6 +229,22 @@ static void times_fall_into_the_bucket_of_their_mean(void **state)
     }
 }
 
+/* A reload for which memory was short. */
+static void limits_without_rows_go_uncounted(void **state)
+{
+    (void)state;
+    struct counters counters;
+    claim_all(&counters);
+    struct weir_answer answer = { .limits = limits, .count = 1, .decision = said(1, WEIR_ALLOW) };
+    answer.each[0] = answer.decision;
+    counters_decision(&counters, NULL, &answer, false);
+    answer.watched = 1;
+    counters_decision(&counters, NULL, &answer, false);
+    for (size_t i = 0; i <= LIMITS; i++)
+        assert_int_equal(decisions(&counters, i, WEIR_ALLOW), 0);
+    counters_deinit(&counters);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +254,7 @@ int main(void)
         cmocka_unit_test(looks_count_apart),
         cmocka_unit_test(waits_fall_into_their_buckets),
         cmocka_unit_test(rows_are_given_at_zero),
+        cmocka_unit_test(limits_without_rows_go_uncounted),
         cmocka_unit_test(times_fall_into_the_bucket_of_their_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
