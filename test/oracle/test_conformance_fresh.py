@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed conformance files are what the oracle writes, there are enough, and each algorithm shows each answer."""
+"""The committed conformance files are what the oracle writes, there are enough, and each algorithm shows each answer.
+LABELS: slow
+"""
 
 import pathlib
 import sys
