@@ -50,11 +50,7 @@ bool decide_queued(const struct weir_set *set, const struct shape *shape, uint64
             return false;
     }
     if (out->is_queued)
-        *out = (struct store_answer){ .outcome = WEIR_REFUSED,
-                                      .policy = WEIR_POLICY_CLOSED,
-                                      .reason = WEIR_REASON_CONTENDED,
-                                      .at = stamp,
-                                      .report = { 0, stamp, WEIR_NO_TIME } };
+        *out = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, stamp);
     return true;
 }
 
@@ -81,11 +77,6 @@ static bool goes_before(const struct part *x, const struct part *y)
 {
     unsigned class_x = charge_class(x), class_y = charge_class(y);
     return class_x != class_y ? class_x < class_y : x->hash < y->hash;
-}
-
-static bool is_refusal(enum weir_outcome outcome)
-{
-    return outcome == WEIR_DENY || outcome == WEIR_NEVER || outcome == WEIR_REFUSED;
 }
 
 static size_t find_part(const struct composite *all, weir_limit_id limit, uint64_t hash)

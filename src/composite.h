@@ -73,6 +73,21 @@ static inline void write_decision(const struct weir *weir, weir_limit_id limit, 
     out->reset_at = set_from_stamp(weir, answer->report.reset_at);
 }
 
+static inline bool is_refusal(enum weir_outcome outcome)
+{
+    return outcome == WEIR_DENY || outcome == WEIR_NEVER || outcome == WEIR_REFUSED;
+}
+
+/* We could not decide: too many others at once, or a change came in between. */
+static inline struct store_answer contended(enum weir_outcome outcome, enum weir_policy policy, weir_ns stamp)
+{
+    return (struct store_answer){ .outcome = outcome,
+                                  .policy = policy,
+                                  .reason = WEIR_REASON_CONTENDED,
+                                  .at = stamp,
+                                  .report = { 0, stamp, WEIR_NO_TIME } };
+}
+
 /* A key without a bound: it passes, and was whole before and after. */
 static inline struct store_answer unlimited(weir_ns stamp)
 {

@@ -30,11 +30,6 @@
 
 /* ---- The request ---------------------------------------------------------------------------------------------------- */
 
-static bool is_refusal(enum weir_outcome outcome)
-{
-    return outcome == WEIR_DENY || outcome == WEIR_NEVER || outcome == WEIR_REFUSED;
-}
-
 /* Give a watched ask a part of its own, behind those that are decided together. */
 static __attribute__((noinline)) int gather_watched(const struct weir_set *set, const struct weir_ask *ask,
                                                     struct part *out)
@@ -144,11 +139,7 @@ static __attribute__((noinline)) int watch(const struct composite *all, struct p
     *part = alone.parts[0];
     if (code == 0 || !is_charged)
         return code;
-    part->answer = (struct store_answer){ .outcome = WEIR_UNMETERED,
-                                          .policy = WEIR_POLICY_OPEN,
-                                          .reason = WEIR_REASON_CONTENDED,
-                                          .at = all->stamp,
-                                          .report = { 0, all->stamp, WEIR_NO_TIME } };
+    part->answer = contended(WEIR_UNMETERED, WEIR_POLICY_OPEN, all->stamp);
     return 0;
 }
 
@@ -280,11 +271,7 @@ static void refuse(struct weir *weir, struct weir_waiter *waiter, weir_ns now, s
     room_leave(weir, waiter, now);
     resume(set_current(weir), waiter, now, all);
     for (size_t i = 0; i < waiter_state(waiter)->stand_count; i++)
-        all->parts[i].answer = (struct store_answer){ .outcome = WEIR_REFUSED,
-                                                      .policy = WEIR_POLICY_CLOSED,
-                                                      .reason = WEIR_REASON_CONTENDED,
-                                                      .at = now,
-                                                      .report = { 0, now, WEIR_NO_TIME } };
+        all->parts[i].answer = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, now);
     end(waiter, all);
 }
 

@@ -53,6 +53,8 @@ static struct bound **find_bound(struct conn *conn, const void *bytes, size_t le
     return NULL;
 }
 
+_Static_assert(BOUND_MAX == 128, "what a full connection is told says so");
+
 /* Room for one more, after those that have expired were forgotten. */
 static bool reserve_bound(struct conn *conn, weir_ns now)
 {
