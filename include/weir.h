@@ -591,6 +591,10 @@ WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, co
 WEIR_API WEIR_MUST_USE int weir_set_reset(const struct weir_set *set, weir_limit_id limit, const void *key,
                                           size_t len);
 
+/* The size of one key: the limit's own, or its override's. Returns 0, WEIR_ERR_LIMIT or WEIR_ERR_KEY. Threads: any. */
+WEIR_API WEIR_MUST_USE int weir_set_size(const struct weir_set *set, weir_limit_id limit, const void *key,
+                                         size_t len, struct weir_size *out);
+
 /* ---- Permits: how much runs at once ------------------------------------------------------------------------- */
 
 /*
@@ -684,6 +688,8 @@ struct weir_waiter {
     struct weir_waiter_part *parts; /* one for each ask */
     size_t part_room;
     bool acquires; /* as weir_acquire(): weir_waiter_permit() has the permit afterwards */
+    bool
+        is_tentative; /* somebody else has a say too: weir_waiter_keep() or weir_waiter_undo() comes once it has passed */
     /* Called once, when a waiter of WEIR_WAIT has ended: from the thread that ticks, with no lock held. The waiter is the
        caller's again from here on. NULL: for weir_wait_block(). */
     void (*done)(struct weir_waiter *waiter);
@@ -740,6 +746,23 @@ WEIR_API void weir_waiter_reservation(struct weir *weir, const struct weir_waite
                                       struct weir_reservation *out);
 
 /*
+ * What others say of a request that passed here (WEIR_ALLOW or WEIR_DUPLICATE, with is_tentative): it passes for good, or it is
+ * taken back. Of one that did not pass nothing was taken, and neither is needed. Until then its retry id is held, for a second
+ * at most; then it counts as never seen.
+ *
+ * Undoing gives back strictly, as a composite does (G2): never more than was taken, nor what refill has replaced since; permits
+ * return; and the waiter's decisions are looked at anew, so that their numbers are true without it.
+ *
+ *   waiter  has ended. Keep makes no decision of its own, so what weir_waiter_permit() and _reservation() give stays valid; after
+ *           an undo they give nothing.
+ *   now     the stamp of the undo: the earlier it is, the more comes back.
+ *
+ * Threads  any, one at a time for one waiter.
+ */
+WEIR_API void weir_waiter_keep(struct weir *weir, struct weir_waiter *waiter, weir_ns now);
+WEIR_API void weir_waiter_undo(struct weir *weir, struct weir_waiter *waiter, weir_ns now);
+
+/*
  * weir_admit() and weir_acquire() by the clock of weir_now(), blocking this thread for up to `patience` ns while it waits.
  *
  *   permit  written when 0 is returned, as by weir_acquire().
@@ -767,6 +790,12 @@ WEIR_API WEIR_MUST_USE int weir_acquire_waiting(struct weir *weir, const struct 
 WEIR_API void weir_wait_block(struct weir *weir, struct weir_waiter *waiter);
 
 /* ---- Clocks -------------------------------------------------------------------------------------------- */
+
+/*
+ * From now on what is absent had nothing left at `lost_at`: weir_options.lost_at, set anew, for limits with WEIR_LOST_EMPTY. Of
+ * keys that are in the table nothing is forgotten. A stamp older than the one before changes nothing. Threads: any.
+ */
+WEIR_API void weir_lost_at_set(struct weir *weir, weir_ns lost_at);
 
 /* A monotonic clock in ns since boot (CLOCK_MONOTONIC). Cost: one vDSO call, about 30 ns. */
 WEIR_API weir_ns weir_now(void);

@@ -76,6 +76,13 @@ WEIR_API void weir_diagnostics_free(struct weir_diagnostics *diagnostics);
 
 /* ---- Loading --------------------------------------------------------------------------------------------- */
 
+/* Who counts the limits of `scope: fleet`. */
+enum weir_fleet {
+    WEIR_FLEET_NONE, /* nobody: a contract that has one is refused, since each process would count for itself */
+    WEIR_FLEET_ALONE,  /* this process stands for the whole fleet: virtual time, a first look */
+    WEIR_FLEET_SHARED, /* the caller, in a store that all share: weir_contract_begin() */
+};
+
 /* What the program decides rather than the contract. All zero suits a program that uses weir_now(). */
 struct weir_contract_options {
     size_t keys;          /* 0: the contract's memory.keys */
@@ -88,6 +95,7 @@ struct weir_contract_options {
     void (*wake)(void *wake_context);
     void *wake_context;
     const uint8_t *secret; /* as weir_options.secret */
+    enum weir_fleet fleet;
     /* Of the limiter, the contract and its diagnostics; NULL: the C library's. */
     const struct weir_allocator *allocator;
 };
@@ -254,6 +262,137 @@ WEIR_API WEIR_MUST_USE int weir_contract_reset(const struct weir_contract *contr
 /* The limiter that counts for this contract: its limit ids are the contract's, in contract order. */
 WEIR_API struct weir *weir_contract_limiter(const struct weir_contract *contract);
 
+/* ---- Shared limits: one budget for a fleet ------------------------------------------------------------------ */
+
+/*
+ * With WEIR_FLEET_SHARED a request that meets limits of `scope: fleet` is decided in three steps: the limits of this process
+ * are asked and charged, the store is asked for the others, and then the first are kept or undone and both become one answer.
+ *
+ *     weir_contract_begin(contract, &request, now, &waiter, &answer, &shared);
+ *     if (shared.count == 0)
+ *         ...                          // the answer (or WEIR_WAIT), as of weir_contract_wait(): no shared limit has a say
+ *     else
+ *         ...                          // ask the store; met[i].decision for shared.asks[i]; where it could not be had
+ *                                      // weir_contract_fall_back() gives it
+ *     weir_contract_end(contract, &shared.rules, met, count, &waiter, now, &answer);
+ *
+ * weir_contract_decide() and its kin answer of such a contract as if the store were away.
+ */
+
+/* The longest key of a shared limit. */
+#define WEIR_SHARED_KEY_MAX 256
+
+/*
+ * The size of a shared key, in whole numbers that a script computes with as exactly as with integers: every product that a
+ * decision needs stays below 2^52 (algorithms: a number there is a double). Times are in ticks: microseconds, or milliseconds
+ * where those are too fine for the numbers; what fits neither is refused at load.
+ */
+struct weir_shared_size {
+    weir_ns tick;      /* WEIR_MICROSECOND or WEIR_MILLISECOND */
+    uint64_t capacity; /* burst, count of a window or log, at_most */
+    uint64_t debt;     /* buckets */
+    uint64_t
+        count; /* buckets: `count` tokens come back in `period` ticks, without a common factor; 0: none ever */
+    uint64_t period;   /* buckets; windows and logs: their length, 0 for calendars; concurrency: hold */
+    bool is_unlimited; /* the rest is not read */
+};
+
+/* One question to the store: this cost, of this key, under this limit. Pointers live as long as the request and this. */
+struct weir_shared_ask {
+    weir_limit_id limit;
+    const unsigned char
+        *key; /* the parts of the key, each its length + 1 in two bytes, big-endian, and its bytes; an absent
+                                 part is the length 0. A long key is { 0xff, 0xff } and 32 bytes of its SHA-256 */
+    size_t key_len;
+    uint64_t cost;                /* UINT64_MAX: above whatever the limit holds */
+    struct weir_shared_size size; /* of this key */
+    const void *retry_id;         /* NULL, or what makes a retry the same request */
+    size_t retry_id_len;          /* at most WEIR_ATTRIBUTE_MAX */
+    bool is_estimate;             /* a settlement changes it */
+    bool is_watched;              /* takes no part in the decision, and takes when the others pass */
+};
+
+/* Some 25 KB. */
+struct weir_shared {
+    const void *rules;                        /* under which it was asked: until weir_contract_quiesce() */
+    const struct weir_contract_limit *limits; /* what limit ids here index: as long */
+    size_t count;
+    struct weir_shared_ask asks[WEIR_ASKS_MAX]; /* in contract order, no (limit, key) twice */
+    unsigned char keys[WEIR_ASKS_MAX][WEIR_SHARED_KEY_MAX];
+};
+
+/* What became of one question. */
+struct weir_shared_met {
+    weir_limit_id limit;
+    uint64_t cost;
+    bool is_watched;
+    struct weir_decision decision; /* stamps by this process's clock */
+};
+
+/*
+ * The first step. The waiter is made tentative where shared limits have a say: it ends in weir_contract_end().
+ *
+ *   waiter  as for weir_contract_wait(): its memory lives until weir_contract_end(), or until it has ended where shared->count
+ *           is 0. With as many parts as the contract has limits, or WEIR_ASKS_MAX, it has enough.
+ *   out     the answer, where shared->count is 0. A request that limits of this process refuse asks nothing of the store; the
+ *           shared limits are then left out of the answer.
+ *
+ * Where out->decision.outcome is WEIR_WAIT it waits for limits of this process first: when it has ended and passed,
+ * weir_contract_shared() has the questions, and it goes on as above.
+ *
+ * Returns as weir_contract_wait().
+ */
+WEIR_API WEIR_MUST_USE int weir_contract_begin(const struct weir_contract *contract,
+                                               const struct weir_request *request, weir_ns now,
+                                               struct weir_waiter *waiter, struct weir_answer *out,
+                                               struct weir_shared *shared);
+
+/* What a request asks of the store, alone. Returns 0, or as weir_contract_decide(). */
+WEIR_API WEIR_MUST_USE int weir_contract_shared(const struct weir_contract *contract,
+                                                const struct weir_request *request, struct weir_shared *out);
+
+/* An outage of a store, as who asks it sees it. */
+struct weir_outage {
+    weir_ns began_at; /* the first failure since anything was heard of it */
+    uint64_t number;  /* rises with each outage in this process, from 1 */
+};
+
+/*
+ * What the limits say of whose store nothing could be had: each by its `when-store-fails`, and those with `local` out of this
+ * process's share, all or nothing. Where it refuses, nothing was taken.
+ *
+ *   asked    a bit for each shared->asks[i] that is to be answered.
+ *   outages  of each, by its index.
+ *   is_peek  takes nothing.
+ *   each     written for the bits of `asked`. Policy and reason are set; under WEIR_POLICY_LOCAL it is WEIR_ALLOW, _DENY or _NEVER.
+ */
+WEIR_API void weir_contract_fall_back(const struct weir_contract *contract, const struct weir_shared *shared,
+                                      uint64_t asked, const struct weir_outage *outages, bool is_peek,
+                                      weir_ns now, struct weir_decision *each);
+
+/*
+ * The last step: keep or undo what the limits of this process were charged, and write the whole answer in contract order, the
+ * binding decision first of all.
+ *
+ *   rules   weir_shared.rules.
+ *   met     ascending by limit. Those that take part decide with the waiter's whether it passes.
+ *   waiter  of weir_contract_begin(), ended and passed; or NULL where the request met no limit of this process.
+ * Threads: as weir_contract_decide().
+ */
+WEIR_API void weir_contract_end(const struct weir_contract *contract, const void *rules,
+                                const struct weir_shared_met *met, size_t count, struct weir_waiter *waiter,
+                                weir_ns now, struct weir_answer *out);
+
+/* The store of the contract as of loading; strings NULL and numbers 0 where it says nothing. Lives as long as the contract. */
+struct weir_contract_store {
+    const char *url;
+    weir_ns deadline; /* of one decision: 5 ms where the contract does not say */
+};
+WEIR_API const struct weir_contract_store *weir_contract_store(const struct weir_contract *contract);
+
+/* Whether any limit is shared. */
+WEIR_API bool weir_contract_has_shared(const struct weir_contract *contract);
+
 /* ---- Identity: attributes from an HTTP request, as the contract's `identity` says --------------------------- */
 
 /* Which headers carry the original request (docs: a proxy overwrites those of its door). */
@@ -311,6 +450,9 @@ WEIR_API const char *weir_contract_version(const struct weir_contract *contract)
 /* How hard a limit is enforced. */
 enum weir_enforce { WEIR_ENFORCE_ALWAYS, WEIR_ENFORCE_SHADOW, WEIR_ENFORCE_OFF, WEIR_ENFORCE_SHARE };
 
+/* What a shared limit does when its store cannot be had. */
+enum weir_store_fails { WEIR_STORE_CLOSED, WEIR_STORE_OPEN, WEIR_STORE_LOCAL };
+
 /* One limit as loaded. Strings live as long as the contract is in force. */
 struct weir_contract_limit {
     const char *name;
@@ -327,6 +469,12 @@ struct weir_contract_limit {
     /* Of `reply`: how a refusal by this limit looks; 0 and NULL: the usual. */
     unsigned reply_status;
     const char *reply_title, *reply_detail;
+    const struct weir_limit
+        *spec;      /* as weir_limit_add() takes it; key_form names the parts of its keys: "tenant,path" */
+    bool is_shared; /* scope: fleet */
+    enum weir_store_fails when_store_fails;
+    weir_ns open_for;         /* WEIR_STORE_OPEN: closed after so long; 0: as long as it lasts */
+    uint32_t share, share_of; /* WEIR_STORE_LOCAL: share / share_of of the limit, for this process */
 };
 WEIR_API size_t weir_contract_limit_count(const struct weir_contract *contract);
 WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract,

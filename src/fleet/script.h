@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * script.h - the strict script: what is sent to the store, and what its reply means.
+ *
+ * Idea: one atomic script per decision, with the store's clock and whole numbers below 2^52 (algorithms 4.2). All limits of one
+ * call are looked at, then all are charged or none. State and expiry are written in the same step. What cannot be read under a
+ * key of ours is taken for absent, and told (B35).
+ *
+ * The scripts are the .lua files beside this one and are compiled in. Every key that a script touches is among its KEYS.
+ *
+ * Times in replies are lengths, in ticks of each item, rounded up; so no clock is compared with another's.
+ */
+#ifndef WEIR_FLEET_SCRIPT_H
+#define WEIR_FLEET_SCRIPT_H
+
+#include "fleet/carrier.h"
+#include "weir_contract.h"
+#include "wire/resp.h"
+
+/* A reservation or permit: 16 random bytes as 32 hex digits. Names are never guessed, so having one is the right to it. */
+#define SCRIPT_ID_LEN 32
+
+/* One limit and key in a call. */
+struct script_item {
+    struct slice name; /* name.h */
+    const struct weir_limit *limit;
+    struct weir_shared_size size;
+    uint64_t cost;
+    struct slice retry; /* empty, or the name of the retry's own key: same slot */
+    bool is_watched, is_estimate;
+};
+
+enum script_verb {
+    SCRIPT_TAKE,
+    SCRIPT_PEEK,
+    SCRIPT_RESERVE, /* what was charged is kept under the id, until it is settled or `hold` is over */
+    SCRIPT_ACQUIRE, /* permits, held under the id */
+};
+
+struct script_call {
+    enum script_verb verb;
+    const struct script_item *items; /* unlimited ones left out */
+    size_t count;                    /* 1 .. WEIR_ASKS_MAX */
+    struct slice id;                 /* SCRIPT_RESERVE, _ACQUIRE: SCRIPT_ID_LEN digits */
+    struct slice record; /* SCRIPT_RESERVE: the name of the key that keeps it; same slot as the items */
+    weir_ns hold;        /* SCRIPT_RESERVE */
+    struct incarnation incarnation;
+    uint64_t
+        wall_us; /* Unix time by our clock: which calendar window is now; the store's own decides where it is in */
+    bool has_time; /* tests: wall_us is the store's clock too */
+};
+
+/* How the script goes with a command. */
+enum script_form {
+    SCRIPT_BY_HASH,
+    SCRIPT_WHOLE
+}; /* EVALSHA; EVAL, where the store has lost it or forbids loading */
+
+/* One item's answer. */
+struct script_answer {
+    enum weir_outcome outcome; /* ALLOW, DENY, NEVER, DUPLICATE */
+    uint64_t remaining;
+    weir_ns retry_after, reset_after; /* ns from the store's instant of deciding; WEIR_NO_TIME */
+    uint64_t fence;                   /* of a permit */
+    bool was_damaged;                 /* what stood under the key could not be read, and began afresh */
+    bool is_charged;
+    uint64_t charged_at; /* in ticks of the store: for script_put_undo() */
+};
+
+/* Append one command; false: the text is cut. */
+bool script_put_decide(struct text *out, enum script_form form, const struct script_call *call);
+
+/* Read its reply into `count` answers. False: it is an error of the store's, or none of ours: *why then names it. */
+bool script_read_decide(struct slice reply, const struct script_call *call, struct script_answer *answers,
+                        struct slice *why);
+
+/* ---- Beside deciding. Each is one command and one reply; all may be repeated without effect but refund and spend. ---------- */
+
+/* Give back strictly what a decision charged (items with is_charged), also its retry ids and permits; no reply is needed. */
+bool script_put_undo(struct text *out, enum script_form form, const struct script_call *call,
+                     const struct script_answer *answers);
+
+/* What was spent elsewhere, charged without asking: up to the capacity beyond what is used, for what a fallback let through. */
+bool script_put_spend(struct text *out, enum script_form form, const struct script_call *call);
+
+/* A reservation (call->record, ->id, ->items as reserved but for their costs) settled at `cost`, or cancelled. */
+bool script_put_settle(struct text *out, enum script_form form, const struct script_call *call, bool is_cancel,
+                       uint64_t cost);
+/* Give back each item's cost. */
+bool script_put_refund(struct text *out, enum script_form form, const struct script_call *call);
+
+struct script_settlement {
+    uint64_t charged, returned, dropped, remaining; /* as weir_settlement */
+    size_t item;                                    /* the one with the least left */
+    bool is_known;                                  /* false: no such reservation, or it has expired */
+    bool is_repeated;                               /* was settled before: nothing changed */
+};
+bool script_read_settle(struct slice reply, struct script_settlement *out, struct slice *why);
+
+/* The permits of an id on every item, all or none: held for another hold, or returned. */
+bool script_put_renew(struct text *out, enum script_form form, const struct script_call *call);
+bool script_put_release(struct text *out, enum script_form form, const struct script_call *call);
+struct script_permit {
+    bool was_held;
+    weir_ns expires_after;
+};
+bool script_read_permit(struct slice reply, struct script_permit *out, struct slice *why);
+
+/* Forget the items' keys. The reply is an integer: how many there were. */
+bool script_put_reset(struct text *out, const struct script_call *call);
+
+/* Whether the error says that the store does not know the script by its hash: send it whole. */
+bool script_is_unknown(struct slice reply);
+
+/* Names the text of all scripts: 12 hex digits, for `weir fleet status`. */
+const char *script_version(void);
+
+#endif
