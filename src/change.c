@@ -111,8 +111,11 @@ static void adopt_overrides(struct weir_set *set, const enum weir_change_kind *k
 {
     for (size_t i = 0; i < set->override_room; i++) {
         struct override *override = &set->overrides[i];
-        if (override->limit != 0 && kinds[override->limit - 1] == WEIR_CHANGE_KEPT)
-            override->shape = set_override_place(old_set, override->hash)->shape;
+        if (override->limit == 0 || kinds[override->limit - 1] != WEIR_CHANGE_KEPT)
+            continue;
+        const struct override *theirs = set_override_place(old_set, override->hash);
+        override->shape = theirs->shape;
+        override->member = theirs->member;
     }
 }
 
@@ -221,7 +224,9 @@ static void succeed(struct weir *weir, const struct limit *before, const struct 
          i++) {
         struct shape *shape = limit->family->members[i].shape;
         if (shape->algorithm != WEIR_SLIDING_LOG && shape->algorithm != WEIR_CONCURRENCY)
-            shape->absent = shape_convert(before->shape, shape, before->shape->absent);
+            atomic_store_explicit(&shape->absent,
+                                  shape_convert(before->shape, shape, shape_absent(before->shape)),
+                                  memory_order_relaxed);
     }
 }
 
@@ -260,6 +265,9 @@ static int put_in_force(struct weir_set *set, enum weir_change_kind *kinds, weir
     atomic_store_explicit(&weir->current, set, memory_order_release);
     room_change_end(weir, since);
     room_unlock(weir, false);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* weir_lost_at_set() has one: it saw this set, or is seen here */
+    set_lose(set, atomic_load_explicit(&weir->lost_at, memory_order_relaxed));
     return 0;
 }
 

@@ -42,6 +42,13 @@ void family_free(struct weir *weir, struct family *family)
     set_give_memory(weir, family, sizeof *family);
 }
 
+/* What is absent had nothing left at `lost_at`. */
+static void lose(struct shape *shape, weir_ns lost_at)
+{
+    atomic_store_explicit(&shape->lost_at, lost_at, memory_order_relaxed);
+    atomic_store_explicit(&shape->absent, shape_lost(shape), memory_order_relaxed);
+}
+
 static int grow_family(struct weir *weir, struct family *family)
 {
     size_t room = family->room == 0 ? 1 : 2 * family->room;
@@ -69,8 +76,7 @@ static int family_add(struct weir *weir, struct family *family, const struct wei
         set_give_memory(weir, shape, sizeof *shape);
         return code;
     }
-    shape->lost_at = weir->lost_at;
-    shape->absent = shape_lost(shape);
+    lose(shape, atomic_load_explicit(&weir->lost_at, memory_order_relaxed));
     family->members[family->count++] =
         (struct member){ shape, { limit->rate, limit->burst, limit->debt, limit->at_most, false } };
     return 0;
@@ -297,7 +303,7 @@ static int grow_overrides(struct weir_set *set)
 
 /* The limit's shape of a size, made if there is none yet. Sizes are few: twenty among a hundred thousand overrides. */
 static int claim_shape(struct weir *weir, struct limit *limit, const struct weir_size *size,
-                       const struct shape **out)
+                       struct override *out)
 {
     struct family *family = limit->family;
     size_t at = 0;
@@ -313,7 +319,8 @@ static int claim_shape(struct weir *weir, struct limit *limit, const struct weir
         if (code != 0)
             return code;
     }
-    *out = family->members[at].shape;
+    out->shape = family->members[at].shape;
+    out->member = (uint32_t)at;
     return 0;
 }
 
@@ -331,11 +338,11 @@ int set_add_override(struct weir_set *set, weir_limit_id id, const void *key, si
     struct override *place = set_override_place(set, hash);
     if (place->limit != 0)
         return WEIR_ERR_OVERRIDE;
-    const struct shape *shape = NULL;
-    int code = size->is_unlimited ? 0 : claim_shape(set->weir, limit, size, &shape);
+    struct override own = { .hash = hash, .limit = id + 1 };
+    int code = size->is_unlimited ? 0 : claim_shape(set->weir, limit, size, &own);
     if (code != 0)
         return code;
-    *place = (struct override){ hash, shape, id + 1 };
+    *place = own;
     set->override_count++;
     limit->override_count++;
     return 0;
@@ -345,6 +352,26 @@ const struct shape *set_shape_overridden(const struct weir_set *set, const struc
 {
     const struct override *override = set_override_place(set, hash);
     return override->limit == 0 ? limit->shape : override->shape;
+}
+
+int weir_set_size(const struct weir_set *set, weir_limit_id id, const void *key, size_t len,
+                  struct weir_size *out)
+{
+    const struct limit *limit = set_limit(set, id);
+    if (limit == NULL)
+        return WEIR_ERR_LIMIT;
+    if (len > WEIR_KEY_MAX)
+        return WEIR_ERR_KEY;
+    size_t member = 0;
+    *out = (struct weir_size){ .is_unlimited = true };
+    if (limit->override_count > 0) {
+        const struct override *override = set_override_place(set, set_hash(limit, key, len));
+        if (override->limit != 0 && override->shape == NULL)
+            return 0;
+        member = override->limit == 0 ? 0 : override->member;
+    }
+    *out = limit->family->members[member].size;
+    return 0;
 }
 
 /* ---- Lineages ---------------------------------------------------------------------------------------------------- */
@@ -385,7 +412,7 @@ int weir_new(struct weir **out, const struct weir_options *options)
     weir->allocator = *allocator;
     weir->origin = wanted->origin;
     weir->wall_offset = wanted->wall_offset;
-    weir->lost_at = set_to_stamp(weir, wanted->lost_at);
+    atomic_init(&weir->lost_at, set_to_stamp(weir, wanted->lost_at));
     weir->numbers[0] = 1; /* 0 means empty */
 
     uint8_t secret[16];
@@ -507,4 +534,30 @@ const char *weir_limit_name(const struct weir *weir, weir_limit_id id)
 const struct weir_set *weir_set_current(const struct weir *weir)
 {
     return set_current(weir);
+}
+
+void set_lose(const struct weir_set *set, weir_ns stamp)
+{
+    for (size_t i = 0; i < set->limit_count; i++) {
+        const struct family *family = set->limits[i]->family;
+        for (size_t k = 0; k < family->count; k++) {
+            struct shape *shape = family->members[k].shape;
+            if (shape->starts_empty && shape_lost_at(shape) < stamp)
+                lose(shape, stamp);
+        }
+    }
+}
+
+/* Of the set in force alone: what calls under an older one still find absent is what they would have found a moment ago. */
+void weir_lost_at_set(struct weir *weir, weir_ns lost_at)
+{
+    weir_ns stamp = set_to_stamp(weir, lost_at);
+    weir_ns before = atomic_load_explicit(&weir->lost_at, memory_order_relaxed);
+    do {
+        if (stamp <= before)
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(&weir->lost_at, &before, stamp, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    atomic_thread_fence(memory_order_seq_cst); /* with the one behind a commit: one of the two sees the other */
+    set_lose(set_current(weir), stamp);
 }

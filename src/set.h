@@ -52,6 +52,7 @@ struct override {
     uint64_t hash;
     const struct shape *shape; /* NULL: unlimited */
     int32_t limit;             /* id + 1; 0: an empty place */
+    uint32_t member;           /* of its limit's family, where shape is not NULL */
 };
 
 struct weir_set {
@@ -82,7 +83,7 @@ struct weir {
     bool *is_gone;
     struct siphash seed;          /* the secret, nothing absorbed */
     int64_t wall_offset;          /* as of weir_new(), for epoch windows */
-    weir_ns lost_at;              /* a stamp */
+    _Atomic weir_ns lost_at;      /* a stamp, for shapes to come; rises only */
     _Atomic weir_ns wall_read_at; /* when weir_check_now() last looked at the wall */
     _Atomic uint64_t next_nonce;  /* of reservations; begins at random, so that a restart repeats none */
     struct weir_allocator allocator;
@@ -172,6 +173,9 @@ int family_publish(struct weir *weir, struct family *family, size_t first);
 
 /* The reverse: the store forgets them, and their numbers are free. */
 void family_withdraw(struct weir *weir, struct family *family);
+
+/* What is absent under it had nothing left at this stamp, where it said an earlier one. */
+void set_lose(const struct weir_set *set, weir_ns stamp);
 
 /* Index the set by lineage. */
 void set_index_lineages(struct weir_set *set);

@@ -145,7 +145,7 @@ uint64_t bucket_convert(const struct shape *old, const struct shape *next, uint6
 uint64_t bucket_absent(const struct shape *shape)
 {
     unsigned inexact;
-    uint64_t clock = weir_rate_clock(&shape->rate, shape->lost_at, &inexact);
+    uint64_t clock = weir_rate_clock(&shape->rate, shape_lost_at(shape), &inexact);
     return clock + inexact + shape->rate.burst * shape->rate.ticks;
 }
 

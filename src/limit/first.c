@@ -138,7 +138,7 @@ uint64_t first_convert(const struct shape *old, const struct shape *next, uint64
 uint64_t first_absent(const struct shape *shape)
 {
     weir_ns unit = UINT64_C(1) << shape->first.unit_bits;
-    return first_word(&shape->first, (shape->lost_at + unit - 1) & ~(unit - 1), shape->capacity);
+    return first_word(&shape->first, (shape_lost_at(shape) + unit - 1) & ~(unit - 1), shape->capacity);
 }
 
 bool first_is_dead(const struct shape *shape, uint64_t word, weir_ns now)

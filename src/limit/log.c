@@ -109,7 +109,7 @@ struct step log_decide(const struct shape *shape, struct log_view *log, weir_ns 
 bool log_starts_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
                       struct report *report)
 {
-    weir_ns until = shape->lost_at + shape->period;
+    weir_ns until = shape_lost_at(shape) + shape->period;
     if (!shape->starts_empty || now >= until)
         return false;
     *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };

@@ -14,6 +14,8 @@
 #ifndef WEIR_LIMIT_SHAPE_H
 #define WEIR_LIMIT_SHAPE_H
 
+#include <stdatomic.h>
+
 #include "weir.h"
 
 struct calendar;
@@ -43,8 +45,9 @@ struct shape {
     uint64_t debt;         /* buckets: what a charge may overdraw */
     bool charges_refusals; /* a denied cost is charged too, up to one capacity more */
     bool starts_empty;     /* a key that is absent had nothing left at `lost_at` */
-    weir_ns lost_at;
-    uint64_t
+    /* Relaxed: weir_lost_at_set() moves them on, and whoever must see that has another order with it. */
+    _Atomic weir_ns lost_at;
+    _Atomic uint64_t
         absent; /* the word of a key that nobody remembers: shape_lost(), converted where the limit changed since */
     uint64_t capacity;   /* burst, the count of one window, or the permits of one key */
     weir_ns wait_up_to;  /* how long callers may wait; 0: not at all */
@@ -57,6 +60,16 @@ struct shape {
         weir_ns hold;              /* concurrency: of a permit without a renewal */
     };
 };
+
+static inline weir_ns shape_lost_at(const struct shape *shape)
+{
+    return atomic_load_explicit(&((struct shape *)(uintptr_t)shape)->lost_at, memory_order_relaxed);
+}
+
+static inline uint64_t shape_absent(const struct shape *shape)
+{
+    return atomic_load_explicit(&((struct shape *)(uintptr_t)shape)->absent, memory_order_relaxed);
+}
 
 /* The largest count a window of the shape keeps: refusals that are charged may fill it twice. */
 static inline uint64_t shape_count_max(const struct shape *shape)

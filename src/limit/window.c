@@ -272,7 +272,7 @@ uint64_t fixed_convert(const struct shape *old, const struct shape *next, uint64
 
 uint64_t fixed_absent(const struct shape *shape)
 {
-    return locate(&shape->window, shape->lost_at).index << shape->window.count_bits | shape->capacity;
+    return locate(&shape->window, shape_lost_at(shape)).index << shape->window.count_bits | shape->capacity;
 }
 
 struct settled sliding_charge(const struct shape *shape, uint64_t word, weir_ns now, uint64_t amount)
@@ -318,7 +318,7 @@ uint64_t sliding_convert(const struct shape *old, const struct shape *next, uint
 
 uint64_t sliding_absent(const struct shape *shape)
 {
-    struct sliding spent = { .index = locate(&shape->window, shape->lost_at).index,
+    struct sliding spent = { .index = locate(&shape->window, shape_lost_at(shape)).index,
                              .current = shape->capacity };
     return sliding_word(&shape->window, &spent);
 }

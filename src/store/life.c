@@ -191,7 +191,7 @@ int store_shape_add(struct store *store, const struct shape *shape)
         return WEIR_ERR_MEMORY;
     slot->shape = shape;
     slot->over_at = WEIR_NO_TIME;
-    slot->word = shape->absent;
+    slot->word = shape_absent(shape);
     slot->ring = RING_NONE;
     slot->is_handed_on = false;
     int code = reserve_ring(store, shape, slot);

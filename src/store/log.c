@@ -298,8 +298,8 @@ static struct step begin_queue(struct ask *ask, weir_ns now)
     ring->latest = now;
     ring->head = ring->count = 0;
     struct log_view log = view_of(ask->store, ask->ring);
-    if (shape->starts_empty && now < shape->lost_at + shape->period)
-        (void)log_record(shape, &log, shape->lost_at, shape->capacity);
+    if (shape->starts_empty && now < shape_lost_at(shape) + shape->period)
+        (void)log_record(shape, &log, shape_lost_at(shape), shape->capacity);
     keep(ask->store, ask->ring, &log);
     return (struct step){ WEIR_ALLOW, log_state(ask->store, ask->ring), now };
 }

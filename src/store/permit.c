@@ -53,7 +53,7 @@ static uint64_t state_of(const struct store *store, uint32_t record)
 static bool begins_empty(const struct shape *shape, weir_ns now, uint64_t cost, struct step *step,
                          struct report *report)
 {
-    weir_ns until = shape->lost_at + shape->hold;
+    weir_ns until = shape_lost_at(shape) + shape->hold;
     if (!shape->starts_empty || now >= until)
         return false;
     *step = (struct step){ cost > shape->capacity ? WEIR_NEVER : cost > 0 ? WEIR_DENY : WEIR_ALLOW, 0, now };
@@ -465,7 +465,7 @@ void permit_undo(struct store *store, uint64_t hash, const struct store_answer *
 /* Before it nothing can be taken. */
 static weir_ns begins_at(const struct shape *shape, weir_ns now)
 {
-    weir_ns until = shape->starts_empty ? shape->lost_at + shape->hold : 0;
+    weir_ns until = shape->starts_empty ? shape_lost_at(shape) + shape->hold : 0;
     return now > until ? now : until;
 }
 

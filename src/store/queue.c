@@ -90,8 +90,8 @@ static weir_ns foresee_absent(struct store *store, const struct shape *shape, we
     if (is_permits(shape))
         return permit_foresee_absent(shape, at, ahead, cost);
     if (!is_log(shape))
-        return shape_foresee(shape, shape->absent, at, ahead, cost);
-    weir_ns whole_at = shape->starts_empty ? shape->lost_at + shape->period : 0;
+        return shape_foresee(shape, shape_absent(shape), at, ahead, cost);
+    weir_ns whole_at = shape->starts_empty ? shape_lost_at(shape) + shape->period : 0;
     return log_foresee(shape, &none, at > whole_at ? at : whole_at, ahead, cost);
 }
 

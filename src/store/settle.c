@@ -74,7 +74,7 @@ static bool reset_queued(struct store *store, const struct shape *shape, struct 
     if (is_permits(shape))
         return permit_clear(store, seen);
     uint64_t tag = (uint64_t)shape->number << CELL_TAG_BITS | (seen.tag & ~CELL_SHAPE_MASK);
-    return cell_exchange(cell, seen, (struct cell){ tag, shape->absent });
+    return cell_exchange(cell, seen, (struct cell){ tag, shape_absent(shape) });
 }
 
 static bool reset_cell(struct store *store, const struct shape *shape, struct cell *cell, struct cell seen)

@@ -142,7 +142,7 @@ static struct step begin(struct ask *ask, weir_ns now, struct report *report)
 {
     if (has_record(ask->shape))
         return is_log(ask->shape) ? log_begin(ask, now, report) : permit_begin(ask, now, report);
-    struct step step = ask_apply(ask, ask->shape->absent, now);
+    struct step step = ask_apply(ask, shape_absent(ask->shape), now);
     *report = report_of(ask, &step);
     return step;
 }
