@@ -13,7 +13,7 @@
  * LATE_NS at most, and whoever comes later finds that much of the past. Permits may return before they expire, so their expiry
  * refuses nobody on arrival.
  *
- * Elsewhere: queues and the lock (room.c), what an ended waiter tells (wait_answer.c), a thread that blocks (wait_blocking.c).
+ * Elsewhere: deciding and watching (wait_decide.c), queues and the lock (room.c), what an ended waiter tells (wait_answer.c), a thread that blocks (wait_blocking.c).
  */
 #include "wait.h"
 
@@ -27,129 +27,6 @@
 /* How long a waiter whose retry id, or whose log or record of permits, is held by somebody else stands aside before it is tried
    again. */
 #define BUSY_NS WEIR_MILLISECOND
-
-/* ---- The request ---------------------------------------------------------------------------------------------------- */
-
-/* Give a watched ask a part of its own, behind those that are decided together. */
-static __attribute__((noinline)) int gather_watched(const struct weir_set *set, const struct weir_ask *ask,
-                                                    struct part *out)
-{
-    struct composite alone;
-    int code = composite_gather(set, ask, 1, &alone);
-    if (code == 0) {
-        composite_name_retries(&alone, ask, 1);
-        *out = alone.parts[0];
-    }
-    return code;
-}
-
-/* Those that are decided together. There may be none. */
-static int gather_joint(const struct weir_set *set, const struct weir_ask *asks, size_t count,
-                        struct composite *all)
-{
-    struct weir_ask joint[WEIR_ASKS_MAX];
-    size_t joint_count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!asks[i].is_watched)
-            joint[joint_count++] = asks[i];
-    all->set = set;
-    all->count = 0;
-    memset(all->part_of, 0, sizeof all->part_of);
-    if (joint_count == 0)
-        return 0;
-    int code = composite_gather(set, joint, joint_count, all);
-    if (code == 0)
-        composite_name_retries(all, joint, joint_count);
-    return code;
-}
-
-static int gather(const struct weir_set *set, const struct weir_ask *asks, size_t count, struct composite *all,
-                  uint64_t *watched)
-{
-    uint8_t joint_part_of[WEIR_ASKS_MAX];
-    if (count == 0 || count > WEIR_ASKS_MAX)
-        return WEIR_ERR_ASKS;
-    int code = gather_joint(set, asks, count, all);
-    if (code != 0)
-        return code;
-    memcpy(joint_part_of, all->part_of, sizeof joint_part_of);
-    *watched = 0;
-    size_t joint = 0, at = all->count;
-    for (size_t i = 0; i < count; i++) {
-        if (!asks[i].is_watched) {
-            all->part_of[i] = joint_part_of[joint++];
-            continue;
-        }
-        code = gather_watched(set, &asks[i], &all->parts[at]);
-        if (code != 0)
-            return code;
-        *watched |= UINT64_C(1) << i;
-        all->part_of[i] = (uint8_t)at++;
-    }
-    return 0;
-}
-
-/* The request as it stands under the set in force. What is not counted any more passes. */
-static void resume(const struct weir_set *set, const struct weir_waiter *waiter, weir_ns now,
-                   struct composite *all)
-{
-    const struct waiter *state = waiter_state(waiter);
-    all->set = set;
-    all->stamp = now;
-    all->stance = STANCE_IN_ROOM | (waiter->acquires ? STORE_ACQUIRE : 0);
-    all->count = state->joint_count;
-    for (size_t i = 0; i < state->stand_count; i++) {
-        const struct stand *stand = waiter_stand(waiter, i);
-        struct part *part = &all->parts[i];
-        *part = (struct part){ .hash = stand->hash,
-                               .cost = stand->cost,
-                               .stance = stand->in_queue ? STORE_TURN : STORE_TAKE,
-                               .has_retry = stand->has_retry_id,
-                               .retry_name = stand->retry_id };
-        part->shape = room_shape(set, stand->lineage, stand->hash, &part->limit);
-    }
-    for (size_t i = 0; i < waiter->count; i++)
-        all->part_of[i] = waiter_stand(waiter, i)->part_of;
-}
-
-static int decide_joint(struct composite *all)
-{
-    if (all->count == 0)
-        return 0;
-    composite_begin_retries(all);
-    int code = composite_decide(all);
-    composite_end_retries(all, code == 0 && composite_passes(all));
-    return code;
-}
-
-/*
- * What a watched limit would have said. It counts what passes, and is looked at where nothing does. Should a change come in
- * between when others were charged already, it is left out.
- */
-static __attribute__((noinline)) int watch(const struct composite *all, struct part *part, bool passes,
-                                           bool is_charged)
-{
-    struct composite alone;
-    alone.set = all->set;
-    alone.stamp = all->stamp;
-    alone.stance = (all->stance & STANCE_IN_ROOM) | (passes ? STORE_TAKE : STORE_LOOK);
-    alone.count = 1;
-    alone.parts[0] = *part;
-    int code = decide_joint(&alone);
-    *part = alone.parts[0];
-    if (code == 0 || !is_charged)
-        return code;
-    part->answer = contended(WEIR_UNMETERED, WEIR_POLICY_OPEN, all->stamp);
-    return 0;
-}
-
-static int watch_all(struct composite *all, size_t stand_count, bool passes)
-{
-    int code = 0;
-    for (size_t i = all->count; i < stand_count && code == 0; i++)
-        code = watch(all, &all->parts[i], passes, passes && i > 0);
-    return code;
-}
 
 /* The key was not decided, because somebody held it: a log, a record of permits, for the length of a decision. */
 static bool is_contended(const struct part *part)
@@ -269,7 +146,7 @@ static void end(struct weir_waiter *waiter, const struct composite *all)
 static void refuse(struct weir *weir, struct weir_waiter *waiter, weir_ns now, struct composite *all)
 {
     room_leave(weir, waiter, now);
-    resume(set_current(weir), waiter, now, all);
+    wait_resume(set_current(weir), waiter, now, all);
     for (size_t i = 0; i < waiter_state(waiter)->stand_count; i++)
         all->parts[i].answer = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, now);
     end(waiter, all);
@@ -284,13 +161,13 @@ static void expire(struct weir *weir, struct weir_waiter *waiter, weir_ns at, we
     for (size_t i = 0; i < state->joint_count; i++)
         was_queued |= (uint64_t)waiter_stand(waiter, i)->in_queue << i;
     room_leave(weir, waiter, at);
-    resume(set_current(weir), waiter, now, all);
+    wait_resume(set_current(weir), waiter, now, all);
     all->stance |= STORE_LOOK;
-    (void)decide_joint(all); /* the set is in force */
+    (void)wait_decide(all); /* the set is in force */
     for (size_t i = 0; i < state->joint_count; i++)
         if ((was_queued >> i & 1) != 0 && !is_refusal(all->parts[i].answer.outcome))
             all->parts[i].answer.outcome = WEIR_DENY;
-    (void)watch_all(all, state->stand_count, false);
+    (void)wait_watch(all, state->stand_count, false);
     end(waiter, all);
 }
 
@@ -325,14 +202,14 @@ static bool take_turn(struct weir *weir, struct weir_waiter *waiter, weir_ns at,
 {
     struct waiter *state = waiter_state(waiter);
     weir_ns earliest = now > LATE_NS ? now - LATE_NS : 0, due;
-    resume(set_current(weir), waiter, at > earliest ? at : earliest, all);
-    (void)decide_joint(all); /* the set is in force */
+    wait_resume(set_current(weir), waiter, at > earliest ? at : earliest, all);
+    (void)wait_decide(all); /* the set is in force */
     if (waits_on(waiter, all, &due) && (now < state->deadline || due <= state->deadline)) {
         state->due = due;
         room_reschedule(weir, waiter);
         return false;
     }
-    (void)watch_all(all, state->stand_count, composite_passes(all));
+    (void)wait_watch(all, state->stand_count, composite_passes(all));
     room_leave(weir, waiter, at);
     end(waiter, all);
     return true;
@@ -358,7 +235,7 @@ static bool look_at(struct weir *weir, struct weir_waiter *waiter, weir_ns now)
 /* The answer is known. CHANGED: a watched limit's is not, and nothing was charged. */
 static int answer(struct composite *all, struct weir_waiter *waiter)
 {
-    int code = watch_all(all, waiter_state(waiter)->stand_count, composite_passes(all));
+    int code = wait_watch(all, waiter_state(waiter)->stand_count, composite_passes(all));
     if (code == 0)
         wait_write_answer(all, waiter);
     return code;
@@ -398,7 +275,7 @@ static int arrive(const struct weir_set *set, struct weir_waiter *waiter, struct
 {
     struct weir *weir = set->weir;
     bool waits = false, ended = false;
-    int code = decide_joint(all);
+    int code = wait_decide(all);
     if (code != 0)
         return code;
     if (!composite_passes(all) && patience > 0 && may_wait(all, waiter->acquires)) {
@@ -429,7 +306,7 @@ int weir_set_wait_start(const struct weir_set *set, struct weir_waiter *waiter, 
     if (state->state == WAITER_WAITS || waiter->part_room < count)
         return WEIR_ERR_WAITER;
     uint64_t watched;
-    int code = gather(set, asks, count, &all, &watched);
+    int code = wait_gather(set, asks, count, &all, &watched);
     if (code != 0)
         return code;
     all.stamp = set_to_stamp(set->weir, now);
