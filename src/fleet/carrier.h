@@ -36,6 +36,9 @@ struct carrier_call {
     unsigned redirects;
     /* What is known of the node that it went to last; written by send(), valid in done(). */
     struct outage *outage;
+    /* REFUSED though every node that was asked serves: a slot is on the move, or the caller's map was old. No failure of the
+       node. Written by send(), valid in done(). */
+    bool is_topology;
 };
 
 /* What the store's node keeps to say that its state is the same as before: see when-state-lost. */
