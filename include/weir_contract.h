@@ -96,6 +96,9 @@ struct weir_contract_options {
     void *wake_context;
     const uint8_t *secret; /* as weir_options.secret */
     enum weir_fleet fleet;
+    /* WEIR_FLEET_SHARED: the caller knows where the store is. Else the contract's store.url must say it where a limit is shared; as
+       of loading, also for later reloads. */
+    bool has_store;
     /* Of the limiter, the contract and its diagnostics; NULL: the C library's. */
     const struct weir_allocator *allocator;
 };
@@ -350,6 +353,12 @@ WEIR_API WEIR_MUST_USE int weir_contract_begin(const struct weir_contract *contr
 /* What a request asks of the store, alone. Returns 0, or as weir_contract_decide(). */
 WEIR_API WEIR_MUST_USE int weir_contract_shared(const struct weir_contract *contract,
                                                 const struct weir_request *request, struct weir_shared *out);
+
+/* Whose key weir_contract_reset() of a shared limit means: `out` has that one ask, or count 0 where the limit is of this process.
+   Returns as weir_contract_reset(). */
+WEIR_API WEIR_MUST_USE int weir_contract_shared_key(const struct weir_contract *contract, const char *limit,
+                                                    const struct weir_attribute *key, size_t count,
+                                                    struct weir_shared *out, struct weir_fault *fault);
 
 /* An outage of a store, as who asks it sees it. */
 struct weir_outage {

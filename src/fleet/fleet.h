@@ -36,6 +36,9 @@ struct fleet_options {
     bool has_seed;
     bool injects_time;   /* tests: the store's clock is ours plus wall_offset */
     int64_t wall_offset; /* ns from our stamps to Unix time; fleet_wall_set() */
+    /* The clock of this turn of the loop, asked when a reply comes: a reading of before would be early, and so would what counts
+       from it. NULL: what fleet_now_set() said. Where time is injected a reply is decided at its decision's own stamp. */
+    weir_ns (*now)(void *context);
     /* The instant of fleet_next() came nearer: from within the calls below. May be NULL. */
     void (*wake)(void *context);
     /* A line for the log, at most a few per outage: event=... and what belongs to it, without level and time. May be NULL. */
@@ -65,6 +68,7 @@ enum fleet_kind { FLEET_CHECK, FLEET_RESERVE, FLEET_ACQUIRE };
 struct fleet_decision {
     enum fleet_kind kind;
     bool is_peek;
+    bool by_policy; /* there is no room to wait for the store: as if it could not be had, within fleet_decide() */
     weir_ns now;
     weir_ns hold;                /* FLEET_RESERVE */
     struct weir_shared_met *met; /* room for shared->count; written before done(), limit and cost at once */
