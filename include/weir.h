@@ -585,6 +585,13 @@ WEIR_API WEIR_MUST_USE int weir_refund(struct weir *weir, const struct weir_ask 
 WEIR_API WEIR_MUST_USE int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks,
                                            size_t count, weir_ns now, struct weir_settlement *out);
 
+/* Charge `cost` to each ask's key without asking, as a settlement that cost more: what was spent elsewhere. A bucket takes it
+   up to its capacity and debt, a window or log up to its count; the rest is dropped and told. Returns as weir_refund(). */
+WEIR_API WEIR_MUST_USE int weir_charge(struct weir *weir, const struct weir_ask *asks, size_t count,
+                                       weir_ns now, struct weir_settlement *out);
+WEIR_API WEIR_MUST_USE int weir_set_charge(const struct weir_set *set, const struct weir_ask *asks,
+                                           size_t count, weir_ns now, struct weir_settlement *out);
+
 /* Forget what one key has used: it is as a key that was never seen. Returns 0, WEIR_ERR_LIMIT, WEIR_ERR_KEY; of a set
    that is no longer in force also WEIR_ERR_CHANGED, as weir_set_admit(). */
 WEIR_API WEIR_MUST_USE int weir_reset(struct weir *weir, weir_limit_id limit, const void *key, size_t len);

@@ -281,8 +281,9 @@ int weir_cancel(struct weir *weir, const void *ticket, size_t len, weir_ns now, 
 
 /* ---- Without a reservation ------------------------------------------------------------------------------------------ */
 
-int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
-                    struct weir_settlement *out)
+/* `takes`: charged, else given back. */
+static int change_all(const struct weir_set *set, const struct weir_ask *asks, size_t count, bool takes,
+                      weir_ns now, struct weir_settlement *out)
 {
     struct weir_settlement settlement = nothing_settled();
     weir_ns stamp = set_to_stamp(set->weir, now);
@@ -298,7 +299,8 @@ int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks, siz
         const struct limit *limit = set->limits[asks[i].limit];
         struct adjustment wanted = { .lineage = limit->family->lineage,
                                      .hash = set_hash(limit, asks[i].key, asks[i].key_len),
-                                     .back = asks[i].cost,
+                                     .more = takes ? asks[i].cost : 0,
+                                     .back = takes ? 0 : asks[i].cost,
                                      .charged_at = stamp };
         adjust(set->weir, &wanted, stamp, &settlement);
     }
@@ -306,10 +308,28 @@ int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks, siz
     return 0;
 }
 
+int weir_set_refund(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
+                    struct weir_settlement *out)
+{
+    return change_all(set, asks, count, false, now, out);
+}
+
 int weir_refund(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now,
                 struct weir_settlement *out)
 {
     return weir_set_refund(set_current(weir), asks, count, now, out);
+}
+
+int weir_set_charge(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
+                    struct weir_settlement *out)
+{
+    return change_all(set, asks, count, true, now, out);
+}
+
+int weir_charge(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now,
+                struct weir_settlement *out)
+{
+    return weir_set_charge(set_current(weir), asks, count, now, out);
 }
 
 int weir_set_reset(const struct weir_set *set, weir_limit_id id, const void *key, size_t len)
