@@ -15,6 +15,8 @@
 
 /* Beside enum store_stance: whoever decides holds the waiting room's lock. */
 #define STANCE_IN_ROOM 0x100u
+/* And: what passes may yet be undone, so its retry ids stay held. */
+#define STANCE_TENTATIVE 0x200u
 
 /* One (limit, key) of a composite; asks for the same one are added up. */
 struct part {

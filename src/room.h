@@ -41,6 +41,8 @@ struct __attribute__((may_alias)) stand {
     bool is_dropped; /* its limit was removed meanwhile: it asks nothing any more */
     bool is_watched;
     bool has_retry_id;
+    bool holds_retry;     /* until somebody else has had a say: */
+    uint32_t retry_nonce; /* the name of the hold */
 
     /* In the queue of the hash. */
     struct weir_waiter *waiter;
@@ -80,6 +82,7 @@ struct __attribute__((may_alias)) waiter {
     uint16_t stand_count, joint_count; /* all; and those that are decided together, which come first */
     uint16_t behind;                   /* in how many queues it is not first */
     bool is_refused;                   /* a limit of it was restarted */
+    bool is_undone;                    /* nothing is left of what it took */
     pthread_cond_t *sleeper;           /* a thread that blocks until it ends; or NULL */
     struct weir_waiter *ended;         /* the next one to be told */
 };

@@ -310,7 +310,8 @@ int weir_set_wait_start(const struct weir_set *set, struct weir_waiter *waiter, 
     if (code != 0)
         return code;
     all.stamp = set_to_stamp(set->weir, now);
-    all.stance = waiter->acquires ? STORE_ACQUIRE : STORE_TAKE;
+    all.stance =
+        (waiter->acquires ? STORE_ACQUIRE : STORE_TAKE) | (waiter->is_tentative ? STANCE_TENTATIVE : 0);
     waiter->count = count;
     waiter->watched = watched;
     waiter->waited = 0;

@@ -52,10 +52,13 @@ static struct weir_decision no_limit(const struct composite *all)
     return decision;
 }
 
-static void write_result(const struct part *part, bool passes, struct stand *stand)
+static void write_result(const struct weir_waiter *waiter, const struct part *part, bool passes,
+                         struct stand *stand)
 {
     struct permit_part permit;
     stand->is_charged = part->shape != NULL && part->shape->algorithm != WEIR_CONCURRENCY;
+    stand->holds_retry = passes && waiter->is_tentative && part->retry == RETRY_FIRST;
+    stand->retry_nonce = part->hold.nonce;
     stand->fence = 0;
     if (passes && permit_of_answer(part->shape, part->hash, &part->answer, &permit)) {
         stand->fence = permit.held.fence;
@@ -73,7 +76,7 @@ void wait_write_answer(const struct composite *all, struct weir_waiter *waiter)
     const struct limit *binding = set_limit(all->set, waiter->decision.limit);
     state->binding = binding == NULL ? 0 : binding->family->lineage;
     for (size_t i = 0; i < state->stand_count; i++)
-        write_result(&all->parts[i], composite_passes(all), waiter_stand(waiter, i));
+        write_result(waiter, &all->parts[i], composite_passes(all), waiter_stand(waiter, i));
     for (size_t i = 0; i < waiter->count; i++) {
         const struct part *part = &all->parts[waiter_stand(waiter, i)->part_of];
         write_decision(all->set->weir, part->limit, part->shape, &part->answer, &waiter->parts[i].decision);
@@ -123,7 +126,7 @@ void weir_waiter_reservation(struct weir *weir, const struct weir_waiter *waiter
     size_t count = 0;
     out->len = 0;
     bool passes = waiter->decision.outcome == WEIR_ALLOW || waiter->decision.outcome == WEIR_DUPLICATE;
-    if (waiter->count == 0 || state->joint_count == 0 || !passes)
+    if (waiter->count == 0 || state->joint_count == 0 || !passes || state->is_undone)
         return;
     for (size_t i = 0; i < waiter->count; i++) {
         const struct stand *ask = waiter_stand(waiter, i), *stand = waiter_stand(waiter, ask->part_of);

@@ -77,7 +77,8 @@ void wait_resume(const struct weir_set *set, const struct weir_waiter *waiter, w
     const struct waiter *state = waiter_state(waiter);
     all->set = set;
     all->stamp = now;
-    all->stance = STANCE_IN_ROOM | (waiter->acquires ? STORE_ACQUIRE : 0);
+    all->stance =
+        STANCE_IN_ROOM | (waiter->acquires ? STORE_ACQUIRE : 0) | (waiter->is_tentative ? STANCE_TENTATIVE : 0);
     all->count = state->joint_count;
     for (size_t i = 0; i < state->stand_count; i++) {
         const struct stand *stand = waiter_stand(waiter, i);
@@ -99,7 +100,9 @@ int wait_decide(struct composite *all)
         return 0;
     composite_begin_retries(all);
     int code = composite_decide(all);
-    composite_end_retries(all, code == 0 && composite_passes(all));
+    bool passes = code == 0 && composite_passes(all);
+    if (!passes || (all->stance & STANCE_TENTATIVE) == 0)
+        composite_end_retries(all, passes);
     return code;
 }
 
@@ -113,7 +116,7 @@ static __attribute__((noinline)) int watch(const struct composite *all, struct p
     struct composite alone;
     alone.set = all->set;
     alone.stamp = all->stamp;
-    alone.stance = (all->stance & STANCE_IN_ROOM) | (passes ? STORE_TAKE : STORE_LOOK);
+    alone.stance = (all->stance & (STANCE_IN_ROOM | STANCE_TENTATIVE)) | (passes ? STORE_TAKE : STORE_LOOK);
     alone.count = 1;
     alone.parts[0] = *part;
     int code = wait_decide(&alone);
