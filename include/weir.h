@@ -687,7 +687,8 @@ WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, s
  */
 struct weir_waiter_part {
     struct weir_decision decision; /* of the ask with this index; see weir_waiter_answer() */
-    uint64_t opaque[18];
+    uint64_t cost;                 /* of that ask */
+    uint64_t opaque[17];
 };
 
 struct weir_waiter {

@@ -61,7 +61,6 @@ struct __attribute__((may_alias)) stand {
     weir_ns expires_at;
 
     /* The ask with this index. */
-    uint64_t ask_cost;
     uint8_t part_of; /* which stand answers it */
     bool settles;    /* a settlement of its reservation changes it */
 };

@@ -37,7 +37,7 @@ void wait_write_stands(const struct composite *all, const struct weir_ask *asks,
         some |= asks[i].is_estimate && !asks[i].is_watched;
     for (size_t i = 0; i < waiter->count; i++) {
         struct stand *stand = waiter_stand(waiter, i);
-        stand->ask_cost = asks[i].cost;
+        waiter->parts[i].cost = asks[i].cost;
         stand->part_of = all->part_of[i];
         stand->settles = reserve_settles(&asks[i], some);
     }
@@ -114,7 +114,7 @@ static bool is_charged(const struct weir_waiter *waiter, size_t ask)
 {
     const struct weir_decision *decision = &waiter->parts[ask].decision;
     const struct stand *stand = waiter_stand(waiter, waiter_stand(waiter, ask)->part_of);
-    return stand->is_charged && !stand->is_watched && waiter_stand(waiter, ask)->ask_cost > 0
+    return stand->is_charged && !stand->is_watched && waiter->parts[ask].cost > 0
            && decision->outcome == WEIR_ALLOW && decision->policy == WEIR_POLICY_NONE;
 }
 
@@ -134,7 +134,7 @@ void weir_waiter_reservation(struct weir *weir, const struct weir_waiter *waiter
             parts[count++] = (struct charged){ .lineage = stand->lineage,
                                                .flags = ask->settles ? CHARGED_SETTLES : 0,
                                                .hash = stand->hash,
-                                               .cost = ask->ask_cost,
+                                               .cost = waiter->parts[i].cost,
                                                .at = set_to_stamp(weir, waiter->parts[i].decision.decided_at) };
     }
     reserve_write(weir, parts, count, state->started_at + waiter->waited, hold, out);
