@@ -119,7 +119,8 @@ struct fleet_operation {
     void *owner;
 
     enum fleet_fault fault;
-    struct weir_settlement settlement; /* limit: WEIR_NO_LIMIT */
+    struct weir_settlement settlement; /* limit: WEIR_NO_LIMIT, its name is: */
+    char limit[WEIR_NAME_MAX + 1];     /* the one with least left; "" */
     bool was_held;
     weir_ns expires_at;
     struct fleet_work *work;
