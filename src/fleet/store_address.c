@@ -12,7 +12,8 @@ bool store_address_set(struct store_address *out, struct slice host, uint64_t po
         return false;
     for (size_t i = 0; i < host.len; i++) {
         unsigned char byte = (unsigned char)host.at[i];
-        if (byte <= 0x20 || byte >= 0x7f || byte == '"')
+        bool is_blank = byte == ' ' && port != 0; /* a path may have one */
+        if (byte < 0x20 || byte >= 0x7f || byte == '"' || is_blank)
             return false;
     }
     memcpy(out->host, host.at, host.len);
