@@ -49,7 +49,7 @@ struct incarnation {
 
 struct carrier {
     void (*send)(struct carrier *carrier, struct carrier_call *call);
-    /* done() will not come. A reply that comes later is read and dropped; that it came is heard (outage_heard()). */
+    /* done() will not come. A reply that comes later is read and dropped; that it came is told (outage_alive()). */
     void (*abandon)(struct carrier *carrier, struct carrier_call *call);
     /* The breaker of the node that serves a slot; where none is known, that of the store as a whole. */
     struct outage *(*outage)(struct carrier *carrier, unsigned slot);
