@@ -27,7 +27,22 @@ struct link_target {
     const char *user, *password;   /* NULL: none */
     unsigned db;
     bool wants_pushes; /* RESP3 only: fails to greet without (never set for deciding) */
+    unsigned dial_ms;  /* until it is up; 0: LINK_DIAL_MS */
+    unsigned quiet_ms; /* see LINK_QUIET_MS, which 0 means */
 };
+
+/* Connection, TLS and greeting together may take so long. */
+#define LINK_DIAL_MS 3000
+/* When nothing was heard for this long the link asks PING; for three times this long: the connection is dead. */
+#define LINK_QUIET_MS 2000
+/* The first pause before it is dialled again, and the longest; each is drawn from half of it to the whole. A connection that
+   held LINK_STEADY_MS is dialled again at once. After a wrong password and the like the pause is the longest. */
+#define LINK_PAUSE_MS 50
+#define LINK_PAUSE_MAX_MS 2000
+#define LINK_STEADY_MS 1000
+/* Most commands that wait for their reply, and bytes that wait to leave: behind that link_send() says false. */
+#define LINK_COMMANDS_MAX 16384
+#define LINK_BYTES_MAX ((size_t)4 << 20)
 
 /* One command under way. */
 struct link_command {
@@ -42,18 +57,19 @@ struct link_events {
     /* The connection ended or could not be made: `why` for people ("connection refused", "WRONGPASS ..."). All its commands
        are done before. It dials again by itself. */
     void (*down)(struct link *link, const char *why);
-    /* RESP3, or a subscription of RESP2: a message that answers nothing. May be NULL. */
+    /* RESP3, or a subscription of RESP2 (see link_subscribe()): a message that answers nothing. May be NULL. */
     void (*push)(struct link *link, struct slice reply);
-    /* Any reply came: also to an abandoned command. May be NULL. */
+    /* Something came: also the reply to an abandoned command. Once for what was read together, before it is told. May be NULL. */
     void (*heard)(struct link *link);
-    /* The link's memory is free. */
+    /* Nothing of it is left on the loop; its memory goes when this returns. May be NULL. */
     void (*closed)(struct link *link);
 };
 
-/* Start dialling. 0, or WEIR_ERR_MEMORY. `owner` is the caller's. */
+/* Start dialling: from the loop, no event comes within this call. Ignore SIGPIPE in the program. 0, or WEIR_ERR_MEMORY. `owner` is the caller's. */
 int link_open(struct link **out, uv_loop_t *loop, const struct link_target *target,
               const struct link_events *events, void *owner, uint64_t seed);
-/* Commands under way are done as LOST or REFUSED before it returns; closed() comes later. */
+/* Commands under way are done as LOST or REFUSED before it returns; then only closed() comes, from the loop. May be called from
+   every event. */
 void link_close(struct link *link);
 
 void *link_owner(const struct link *link);
@@ -64,9 +80,13 @@ enum resp_version link_version(const struct link *link);
 /* Send bytes of one command (of `replies` commands, where ASKING goes first: only the last one's reply is told). False: it is
    not up, or too much waits: not sent. */
 bool link_send(struct link *link, struct slice bytes, unsigned replies, struct link_command *command);
-/* Not wanted any more: done() does not come. */
+/* SUBSCRIBE, PSUBSCRIBE or SSUBSCRIBE of one channel: its confirmation, which RESP3 sends as a push, is the command's reply; every
+   message of it goes to push(). In RESP2 nothing but these may be sent from then on. */
+bool link_subscribe(struct link *link, struct slice bytes, struct link_command *command);
+/* Not wanted any more: done() does not come. Nothing happens where it was done already. */
 void link_abandon(struct link *link, struct link_command *command);
-/* Drop the connection and dial again now: it says something that it should not. */
+/* Drop the connection and dial again now (after the usual pause where it did not hold for LINK_STEADY_MS, so that a store which
+   gives cause each time is not dialled in a circle): it says something that it should not. Nothing happens in a pause. */
 void link_reset(struct link *link, const char *why);
 
 #endif

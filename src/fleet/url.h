@@ -29,6 +29,9 @@ struct url {
     unsigned host_count;
     const char *master; /* URL_SENTINEL: the name it is monitored under */
     unsigned db;
+    /* Of TLS, NULL where not given: whom to trust (else the system's authorities), what to show, and the name that every
+       server must prove in place of the host that was dialled. */
+    const char *ca, *cert, *key, *servername;
 };
 
 /* False: *why says what is wrong and how to write one. */
