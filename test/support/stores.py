@@ -405,7 +405,10 @@ class Store:
         who = f"{urllib.parse.quote(user or '', safe='')}:{urllib.parse.quote(password, safe='')}@" if password else ''
         if self.socket_path:
             return f'redis+unix://{who}{self.socket_path}'
-        return f"redis{'s' if self.authority else ''}://{who}127.0.0.1:{self.port}"
+        if not self.authority:
+            return f'redis://{who}127.0.0.1:{self.port}'
+        client = f'&cert={self.authority.client_certificate}&key={self.authority.client_key}' if self.is_mutual else ''
+        return f'rediss://{who}127.0.0.1:{self.port}?ca={self.authority.ca}{client}'
 
     def client(self, user=None, password=None, timeout=PATIENCE):
         """A connection, as the administrator unless a user is named."""
