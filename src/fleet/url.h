@@ -6,8 +6,10 @@
  *     redis+sentinel://h1:p,h2:p/name[/db]     rediss+sentinel://...
  *     redis+cluster://h1:p,h2:p                rediss+cluster://...
  *
- * `valkey` in place of `redis` is the same. A port may be left out: 6379, sentinels 26379. Secrets may stand in the URL of a
- * file or of the environment; `url_shown` is without them, for logs.
+ * `valkey` in place of `redis` is the same. A port may be left out: 6379, sentinels 26379. With TLS, behind a `?` and with `&`
+ * between them: ca=FILE, cert=FILE and key=FILE (of a client certificate), servername=NAME. Bytes that would end a piece
+ * are written %XX. Secrets may stand in the URL of a file or of the environment; what url_show() writes is without them,
+ * for logs, and so is every fault.
  */
 #ifndef WEIR_FLEET_URL_H
 #define WEIR_FLEET_URL_H
@@ -34,10 +36,15 @@ struct url {
     const char *ca, *cert, *key, *servername;
 };
 
-/* False: *why says what is wrong and how to write one. */
+struct tls_context;
+
+/* False: *why, a static text, says what is wrong and how to write it. */
 bool url_parse(const char *text, struct url *out, const char **why);
 
-/* The same without user and password. Gives its length. */
+/* The same without user and password, zero-terminated. Gives its length, which may be more than fits. */
 size_t url_show(const struct url *url, char *out, size_t cap);
+
+/* The context for its connections, freed by tls_context_free(); *out is NULL where it is plain. False: `why` is written. */
+bool url_tls_context(const struct url *url, struct tls_context **out, char *why, size_t cap);
 
 #endif
