@@ -392,15 +392,18 @@ WEIR_API void weir_contract_end(const struct weir_contract *contract, const void
                                 const struct weir_shared_met *met, size_t count, struct weir_waiter *waiter,
                                 weir_ns now, struct weir_answer *out);
 
-/* The store of the contract as of loading; strings NULL and numbers 0 where it says nothing. Lives as long as the contract. */
+/* The store of the contract as of loading. Lives as long as the contract. */
 struct weir_contract_store {
-    const char *url;
+    const char *url;  /* NULL: it does not say */
     weir_ns deadline; /* of one decision: 5 ms where the contract does not say */
 };
 WEIR_API const struct weir_contract_store *weir_contract_store(const struct weir_contract *contract);
 
 /* Whether any limit is shared. */
 WEIR_API bool weir_contract_has_shared(const struct weir_contract *contract);
+
+/* As weir_wall_offset_set(), for weir_contract_limiter() and for what counts shares while a store is away. Threads: any. */
+WEIR_API void weir_contract_wall_offset_set(struct weir_contract *contract, int64_t offset);
 
 /* ---- Identity: attributes from an HTTP request, as the contract's `identity` says --------------------------- */
 

@@ -108,7 +108,7 @@ struct weir_contract *contract_open(const char *command, const char *path, bool 
         path = contract_default(command);
     if (path == NULL)
         return NULL;
-    struct weir_contract_options options = { .lost_at = cli_now() };
+    struct weir_contract_options options = { .lost_at = cli_now(), .fleet = WEIR_FLEET_ALONE };
     int error = weir_contract_load(&contract, path, &options, &diagnostics);
     (void)fflush(stdout);
     if (diagnostics != NULL && (error != 0 || warns))

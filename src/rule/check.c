@@ -15,6 +15,14 @@ static const struct node *value_of(const struct node *limit, const char *field)
     return limit;
 }
 
+const struct node *contract_limit_node(const struct load *load, size_t index)
+{
+    const struct node *node = load->limits->first;
+    while (index-- > 0)
+        node = node->next;
+    return node;
+}
+
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 struct named {
@@ -77,12 +85,11 @@ static const char *field_of(int code)
 }
 
 /* Tell about the owner why weir.h refuses it. The sentence of a code is "what is wrong: what to do", or only the first. */
-static void report_code(struct load *load, const struct node *map, int code)
+void contract_report_code(struct load *load, const struct node *map, const char *field, int code)
 {
     char problem[160];
     const char *sentence = weir_error_text(code);
     const char *colon = strstr(sentence, ": ");
-    const char *field = field_of(code);
     (void)snprintf(problem, sizeof problem, "%.*s",
                    (int)(colon == NULL ? strlen(sentence) : (size_t)(colon - sentence)), sentence);
     schema_error(load, field, value_of(map, field), colon == NULL ? "change it so that it holds" : colon + 2,
@@ -92,7 +99,7 @@ static void report_code(struct load *load, const struct node *map, int code)
 static void report_refused(struct load *load, const struct rule *rule, const struct node *limit, int code)
 {
     load->owner = (struct owner){ .what = "limit", .name = slice_of(rule->limit.name) };
-    report_code(load, limit, code);
+    contract_report_code(load, limit, field_of(code), code);
     load->owner = (struct owner){ 0 };
 }
 
@@ -118,12 +125,26 @@ static int add_overrides(struct load *load, struct weir_change *change, weir_lim
             schema_error(load, "key", value_of(override->node, "key"), "keep one of the two",
                          "has an override already, in line %u", line_of_twin(rule->override_list, override));
         else if (error != 0)
-            report_code(load, override->node, error);
+            contract_report_code(load, override->node, field_of(error), error);
         if (error == WEIR_ERR_LIMITS) /* it would be said of all that follow */
             break;
     }
     load->owner = (struct owner){ 0 };
     return 0;
+}
+
+/* As the limiter takes it. A limit that is shared is another one, which starts afresh: its counters lie elsewhere. */
+static int add_limit(struct load *load, struct weir_change *change, const struct rule *rule, weir_limit_id *id)
+{
+    struct weir_limit limit = rule->limit;
+    struct text form = { .region = load->scratch };
+    if (rule_is_shared(rule)) {
+        text_format(&form, "fleet:%s", limit.key_form);
+        if (form.at == NULL)
+            return WEIR_ERR_MEMORY;
+        limit.key_form = form.at;
+    }
+    return weir_change_limit(change, &limit, id);
 }
 
 int contract_add_limits(struct load *load, struct weir_change *change)
@@ -134,9 +155,9 @@ int contract_add_limits(struct load *load, struct weir_change *change)
         return 0;
     const struct node *node = load->limits->first;
     for (size_t i = 0; i < rules->limit_count; i++, node = node->next) {
-        struct rule *rule = &rules->list[i];
+        const struct rule *rule = &rules->list[i];
         weir_limit_id id = WEIR_NO_LIMIT;
-        int error = rule->is_countable ? weir_change_limit(change, &rule->limit, &id) : 0;
+        int error = rule->is_countable ? add_limit(load, change, rule, &id) : 0;
         if (error != 0 && error != WEIR_ERR_MEMORY
             && error != WEIR_ERR_DUPLICATE) { /* that is find_twins()'s */
             report_refused(load, rule, node, error);
@@ -146,7 +167,6 @@ int contract_add_limits(struct load *load, struct weir_change *change)
             error = add_overrides(load, change, id, rule);
         if (error == WEIR_ERR_MEMORY)
             return error;
-        rule->override_list = NULL; /* it lies in what is freed after loading */
     }
     return 0;
 }

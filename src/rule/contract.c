@@ -5,7 +5,7 @@
  * Loading goes on after an error as far as it can, so that one run reports all: with errors, the limiter is made as
  * small as possible, only to hear which limits cannot be represented.
  */
-#include "rule/contract.h"
+#include "rule/share.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,6 +28,13 @@ static struct weir_contract *contract_new(const struct weir_allocator *allocator
     contract->has_allocator = allocator != NULL;
     if (allocator != NULL)
         contract->allocator = *allocator;
+    contract->store.deadline = STORE_DEADLINE;
+    contract->shares = REGION_NEW(&contract->region, struct share_keeper, 1);
+    if (contract->shares == NULL) {
+        region = contract->region; /* it holds the contract itself */
+        region_deinit(&region);
+        return NULL;
+    }
     return contract;
 }
 
@@ -36,6 +43,7 @@ void weir_contract_free(struct weir_contract *contract)
     if (contract == NULL)
         return;
     weir_free(contract->limiter);
+    share_deinit(contract->shares);
     rules_free(contract->old);
     rules_free(atomic_load_explicit(&contract->current, memory_order_relaxed)); /* nobody else is here */
     struct region region = contract->region; /* it holds the contract itself */
@@ -49,7 +57,8 @@ void weir_contract_free(struct weir_contract *contract)
 #define DEFAULT_LOG_STAMPS ((size_t)1048576)
 #define DEFAULT_PERMITS ((size_t)65536)
 
-static int make_limiter(struct load *load, const struct weir_contract_options *options, struct weir **out)
+static int make_limiter(struct load *load, const struct weir_contract_options *options,
+                        struct weir_contract *contract)
 {
     const struct memory_config *memory = &load->rules->memory;
     bool is_doomed = diagnostics_errors(load->diagnostics) > 0;
@@ -69,7 +78,9 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
         .secret = options->secret,
         .allocator = options->allocator,
     };
-    int error = weir_new(out, &limiter);
+    int error = weir_new(&contract->limiter, &limiter);
+    share_init(contract->shares, &limiter);
+    contract->shares->options.allocator = contract->has_allocator ? &contract->allocator : NULL;
     if (error == WEIR_ERR_MEMORY || error == WEIR_ERR_OPTION)
         diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR,
                         load->memory == NULL ? (struct place){ 0, 0, 0 } : load->memory->place,
@@ -83,24 +94,30 @@ static int make_limiter(struct load *load, const struct weir_contract_options *o
 /* ---- Loading --------------------------------------------------------------------------------------------------------- */
 
 /* Give the limiter its first limits, in force from the origin on. */
-static int add_limits(struct load *load, struct weir *limiter, weir_ns origin)
+static int add_limits(struct load *load, struct weir_contract *contract, weir_ns origin)
 {
-    struct weir_change *change;
-    int error = weir_change_new(&change, limiter);
+    struct weir_change *change, *shares = NULL;
+    int error = weir_change_new(&change, contract->limiter);
     if (error != 0)
         return error;
     error = contract_add_limits(load, change);
+    if (error == 0)
+        error = share_prepare(load, contract->shares, &shares);
     if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
         error = WEIR_ERR_CONTRACT;
     if (error != 0) {
+        weir_change_free(shares);
         weir_change_free(change);
         return error;
     }
     error = weir_change_commit(change, origin, &load->rules->set, NULL);
     if (error == 0) {
-        weir_quiesce(limiter, origin); /* nobody can know the empty set before */
+        share_commit(load, contract->shares, shares, origin);
+        weir_quiesce(contract->limiter, origin); /* nobody can know the empty set before */
+        share_quiesce(contract->shares, origin);
         return 0;
     }
+    weir_change_free(shares);
     if (error == WEIR_ERR_MEMORY)
         return error;
     contract_report_commit(load, error);
@@ -112,14 +129,16 @@ static int build(struct load *load, struct weir_contract *contract, struct slice
 {
     int error = rules_read(load, text);
     if (error == 0)
-        error = make_limiter(load, options, &contract->limiter);
+        error = make_limiter(load, options, contract);
     if (error == 0)
-        error = add_limits(load, contract->limiter, options->origin);
+        error = add_limits(load, contract, options->origin);
     if (error == 0)
         error = rules_finish(load);
     if (error != 0)
         return error;
     contract->memory = load->rules->memory;
+    contract->fleet = load->fleet;
+    contract->has_store = load->has_store;
     for (int headers = 0; headers < HEADERS_COUNT; headers++) {
         contract->servers[headers] = *load->server;
         contract->servers[headers].headers = (enum weir_headers)headers;
@@ -142,6 +161,9 @@ static int parse_into(struct weir_contract *contract, struct slice text, struct 
                          .home = &contract->region,
                          .diagnostics = diagnostics,
                          .server = &server,
+                         .store = &contract->store,
+                         .fleet = options->fleet,
+                         .has_store = options->has_store,
                          .rules = rules };
     int error = build(&load, contract, text, options);
     if (error != 0)
@@ -255,6 +277,16 @@ const struct weir_contract_limit *weir_contract_limit(const struct weir_contract
 const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract)
 {
     return &contract->servers[contract_rules(contract)->headers];
+}
+
+const struct weir_contract_store *weir_contract_store(const struct weir_contract *contract)
+{
+    return &contract->store;
+}
+
+bool weir_contract_has_shared(const struct weir_contract *contract)
+{
+    return contract_rules(contract)->has_shared;
 }
 
 struct weir *weir_contract_limiter(const struct weir_contract *contract)

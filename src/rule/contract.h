@@ -54,6 +54,19 @@ enum limit_field {
 
 enum missing_key { MISSING_SKIP, MISSING_SHARE, MISSING_REFUSE };
 
+/* Who shares one budget. */
+enum scope { SCOPE_PROCESS, SCOPE_FLEET };
+
+/* How long one decision waits for the store where the contract does not say. */
+#define STORE_DEADLINE (5 * WEIR_MILLISECOND)
+
+/* What a shared limit does while its store cannot be had: `when-store-fails`. */
+struct store_policy {
+    enum weir_store_fails word;
+    weir_ns open_for;         /* WEIR_STORE_OPEN: closed after so long; 0: as long as it lasts */
+    uint32_t share, share_of; /* WEIR_STORE_LOCAL */
+};
+
 /* A key with a size of its own, while its limit is read. */
 struct override {
     struct weir_size size;
@@ -83,7 +96,13 @@ struct rule {
     uint64_t cost_max;     /* above it: never */
     uint16_t retry_by; /* with limit.retries_free_within: the attribute that makes a retry the same request */
     int enforce;       /* enum weir_enforce */
-    unsigned enforce_percent;               /* of keys, with WEIR_ENFORCE_SHARE */
+    unsigned enforce_percent;        /* of keys, with WEIR_ENFORCE_SHARE */
+    int scope;                       /* enum scope */
+    struct store_policy store_fails; /* with SCOPE_FLEET, as all below */
+    struct weir_shared_size shared;  /* of keys without an override */
+    weir_limit_id share_limit; /* in rules->shares, of keys without an override; WEIR_NO_LIMIT: there is none */
+    const struct share_size *share_sizes; /* buckets: those of overrides */
+    size_t share_size_count;
     unsigned reply_status;                  /* 0: the usual */
     const char *reply_title, *reply_detail; /* NULL: the usual */
     const uint16_t *key;                    /* attribute numbers, in order */
@@ -141,6 +160,10 @@ struct rules {
     enum weir_headers headers;
     struct memory_config memory;
     uint64_t replicas; /* 0: not stated */
+    bool has_shared;   /* some limit is shared */
+    bool is_apart;     /* and is not counted in the limiter, but by whoever called weir_contract_begin() */
+    /* What `local` limits are counted in while the store is away; NULL: no limit has it, or it could not be had. share.h. */
+    const struct weir_set *shares;
 };
 
 #define HEADERS_COUNT (WEIR_HEADERS_NONE + 1)
@@ -153,6 +176,10 @@ struct weir_contract {
     struct rules *_Atomic current;
     struct rules *old; /* after a reload, until weir_contract_quiesce() */
     struct memory_config memory;
+    struct weir_contract_store store;
+    struct share_keeper *shares; /* share.h */
+    enum weir_fleet fleet;
+    bool has_store; /* somebody said where it is */
     /* A copy of `server` for each word of `headers`: so what weir_contract_server() returned lives as long as this. */
     struct weir_contract_server servers[HEADERS_COUNT];
 };
@@ -200,9 +227,11 @@ field_parse parse_retries;
 field_parse parse_wait;
 field_parse parse_enforce;
 field_parse parse_reply;
-field_parse parse_identity; /* schema_identity.c: struct rules */
-field_parse parse_server;   /* schema_root.c: load->server */
-field_parse parse_memory;   /* schema_root.c: struct rules */
+field_parse parse_store_fails; /* schema_scope.c: struct rule */
+field_parse parse_store;       /* schema_scope.c: load->store */
+field_parse parse_identity;    /* schema_identity.c: struct rules */
+field_parse parse_server;      /* schema_root.c: load->server */
+field_parse parse_memory;      /* schema_root.c: struct rules */
 
 /* Read the overrides of a limit whose other fields were read. schema_override.c. */
 void schema_read_overrides(struct load *load, struct rule *rule, const struct node *list);
@@ -217,6 +246,18 @@ bool schema_check_period(struct load *load, struct rule *rule, const struct rate
 bool schema_check_shape(struct load *load, struct rule *rule, const struct node *limit,
                         const struct node *const *given, const struct field *fields);
 
+/* Whether what the limit says of its scope goes together, so that it can be counted there; what does not is reported, and
+   rule->shared is written. schema_scope.c. */
+bool schema_check_scope(struct load *load, struct rule *rule, const struct node *limit,
+                        const struct node *const *given, const struct field *fields);
+
+/* Report a size that a store cannot count exactly, about the field of `map` that it lies at. */
+bool schema_check_size(struct load *load, const struct rule *rule, const struct weir_size *size,
+                       const struct node *map, struct weir_shared_size *out);
+
+/* Shared limits, and nobody who counts them; or nobody who knows where. */
+void schema_check_fleet(struct load *load);
+
 /* An algorithm as a message has it behind "means nothing for a": "fixed-window", "concurrency limit". */
 const char *schema_algorithm(const struct rule *rule);
 
@@ -225,6 +266,18 @@ static inline bool rule_is_bucket(const struct rule *rule)
 {
     return rule->algorithm == WEIR_TOKEN_BUCKET || rule->algorithm == WEIR_LEAKY_BUCKET
            || rule->algorithm == WEIR_LEAKY_QUEUE;
+}
+
+/* Counted in a store for a whole fleet. */
+static inline bool rule_is_shared(const struct rule *rule)
+{
+    return rule->scope == SCOPE_FLEET;
+}
+
+/* The same, and this process has a share of it for when the store is away. */
+static inline bool rule_has_share(const struct rule *rule)
+{
+    return rule_is_shared(rule) && rule->store_fails.word == WEIR_STORE_LOCAL;
 }
 
 /* Callers may wait for it. */
@@ -246,6 +299,8 @@ void schema_read_contract(struct load *load, const struct node *root);
 
 /* Findings that need the whole contract: limits that weir.h refuses, requests that meet no limit. check.c. */
 int contract_add_limits(struct load *load, struct weir_change *change);
+void contract_report_code(struct load *load, const struct node *map, const char *field, int code);
+const struct node *contract_limit_node(const struct load *load, size_t index);
 void contract_report_commit(struct load *load,
                             int code); /* weir_change_commit() gave it: no single limit is to blame */
 void contract_warn(struct load *load);
@@ -264,6 +319,8 @@ const char *rule_missing_key(const struct rule *rule);
 const char *rule_when_full(const struct rule *rule);
 void rule_align(struct text *text, const struct rule *rule);
 void rule_enforce(struct text *text, const struct rule *rule); /* "always", "10%" */
+
+void rule_store_fails(struct text *text, const struct rule *rule); /* "closed", "{ local: 1/4 }" */
 
 /* weir_contract_limit.window. */
 weir_ns rule_window(const struct rule *rule);

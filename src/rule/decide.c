@@ -12,11 +12,11 @@
  *
  * Nothing here allocates. The stack holds some 60 KB: values, keys and asks of at most 64 limits.
  */
-#include "rule/decide.h"
+#include "rule/shared.h"
 
 /* ---- Answers that no limit gives ------------------------------------------------------------------------------------ */
 
-static struct weir_decision no_limit(weir_ns now)
+struct weir_decision decide_no_limit(weir_ns now)
 {
     return (struct weir_decision){ .outcome = WEIR_ALLOW,
                                    .limit = WEIR_NO_LIMIT,
@@ -65,12 +65,6 @@ static int ask_together(const struct asking *asking, bool is_peek, const struct 
     return weir_set_admit(set, asks, count, asking->now, each, out);
 }
 
-static bool passes(const struct weir_decision *decision)
-{
-    return decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE
-           || decision->outcome == WEIR_UNMETERED;
-}
-
 /* What a watched limit would say. `is_charged`: others were charged already, so the request cannot start over. */
 static int watch(const struct asking *asking, const struct weir_ask *ask, bool is_peek, bool is_charged,
                  struct weir_decision *out)
@@ -87,7 +81,7 @@ static int watch(const struct asking *asking, const struct weir_ask *ask, bool i
 
 static int watch_all(const struct asking *asking, const struct questions *questions, struct weir_answer *out)
 {
-    bool is_peek = asking->is_peek || !passes(&out->decision);
+    bool is_peek = asking->is_peek || !decision_passes(&out->decision);
     bool is_charged = !is_peek && (size_t)__builtin_popcountll(questions->watched) < questions->count;
     for (size_t i = 0; i < questions->count; i++) {
         if ((questions->watched & ~questions->lacking & question_bit(i)) == 0)
@@ -114,7 +108,7 @@ static int ask_apart(const struct asking *asking, const struct questions *questi
     for (size_t i = 0; i < questions->count; i++)
         if ((apart & question_bit(i)) == 0)
             others[count++] = questions->asks[i];
-    out->decision = no_limit(asking->now);
+    out->decision = decide_no_limit(asking->now);
     bool is_peek = asking->is_peek || refusing != 0;
     int error = count == 0 ? 0 : ask_together(asking, is_peek, others, count, each, &out->decision);
     if (error != 0)
@@ -143,7 +137,7 @@ int decide_questions(const struct asking *asking, const struct questions *questi
         asking->permit->expires_at = WEIR_NO_TIME;
     }
     if (questions->count == 0)
-        out->decision = no_limit(asking->now);
+        out->decision = decide_no_limit(asking->now);
     else if ((questions->lacking | questions->watched) != 0)
         error = ask_apart(asking, questions, out);
     else
@@ -163,14 +157,32 @@ void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *
     out->decision = contended(WEIR_REFUSED, WEIR_POLICY_CLOSED, WEIR_NO_LIMIT, now);
 }
 
-static int decide_once(const struct asking *asking, const struct weir_request *request, struct weir_answer *out)
+/* Limits of a fleet are among those it meets, and this call has no store to ask. */
+static __attribute__((noinline)) int decide_away(const struct weir_contract *contract,
+                                                 const struct asking *asking,
+                                                 const struct weir_request *request,
+                                                 struct questions *questions, struct weir_answer *out)
+{
+    struct weir_waiter_part parts[WEIR_ASKS_MAX];
+    struct weir_waiter waiter = { .parts = parts,
+                                  .part_room = WEIR_ASKS_MAX,
+                                  .acquires = asking->permit != NULL };
+    return shared_decide_away(contract, asking, request, questions, &waiter, out);
+}
+
+static int decide_once(const struct weir_contract *contract, const struct asking *asking,
+                       const struct weir_request *request, struct weir_answer *out)
 {
     struct request_values values;
     struct questions questions;
     int error = request_read(asking->rules, request, &values, NULL);
     if (error == 0)
         error = questions_write(asking->rules, &values, request->cost, &questions);
-    return error == 0 ? decide_questions(asking, &questions, out) : error;
+    if (error != 0)
+        return error;
+    if (asking->rules->is_apart && questions_have_shared(asking->rules, &questions))
+        return decide_away(contract, asking, request, &questions, out);
+    return decide_questions(asking, &questions, out);
 }
 
 static int decide(const struct weir_contract *contract, struct asking asking,
@@ -178,7 +190,7 @@ static int decide(const struct weir_contract *contract, struct asking asking,
 {
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         asking.rules = contract_rules(contract);
-        int error = decide_once(&asking, request, out);
+        int error = decide_once(contract, &asking, request, out);
         if (error != WEIR_ERR_CHANGED)
             return error;
     }

@@ -12,6 +12,9 @@
  */
 #define LOOKS_MAX 1000
 
+/* A queue belongs to the set in force, so unlike a decision every start finds out about a reload that is half done. */
+#define LOOKS_BEFORE_YIELD 8
+
 /* One call. */
 struct asking {
     const struct rules *rules;
@@ -35,11 +38,33 @@ static inline uint64_t questions_asked(const struct questions *questions)
     return all & ~(questions->lacking | questions->watched);
 }
 
+static inline bool decision_passes(const struct weir_decision *decision)
+{
+    return decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE
+           || decision->outcome == WEIR_UNMETERED;
+}
+
 /* Decide what a request asks, under asking->rules. 0, WEIR_ERR_CHANGED, or as weir_contract_decide(). */
 int decide_questions(const struct asking *asking, const struct questions *questions, struct weir_answer *out);
 
+/* The answer where no limit has a say. */
+struct weir_decision decide_no_limit(weir_ns now);
+
 /* A limit refuses a request without its key. */
 struct weir_decision decide_missing_key(const struct rules *rules, weir_limit_id limit, weir_ns now);
+
+/* Hand what a request asks to weir_set_wait_start(); without waiting where no turn could change the answer, or there is nothing
+   to wait for. wait.c. */
+int wait_questions(const struct asking *asking, const struct questions *questions, weir_ns patience,
+                   struct weir_waiter *waiter, struct weir_answer *out);
+int wait_start(const struct rules *rules, const struct questions *questions, weir_ns patience, weir_ns now,
+               struct weir_waiter *waiter, struct weir_answer *out);
+
+/* The waiter ends with nothing in it: no permit, no reservation. */
+void wait_end_empty(struct weir_waiter *waiter, const struct weir_decision *decision);
+
+/* Put one decision at its place in contract order. */
+void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched);
 
 /* The answer after LOOKS_MAX looks. */
 void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *out);

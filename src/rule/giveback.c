@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "rule/ask.h"
+#include "rule/share.h"
 
 /* ---- Refund ------------------------------------------------------------------------------------------------------------ */
 
@@ -23,7 +23,8 @@ static int refund_once(const struct rules *rules, const struct weir_request *req
     for (size_t i = 0; error == 0 && i < questions.count; i++) {
         struct weir_ask ask = questions.asks[i];
         ask.cost = request->cost;
-        if (!ask.is_estimate || (questions.lacking & question_bit(i)) != 0)
+        bool is_elsewhere = rules->is_apart && rule_is_shared(&rules->list[ask.limit]);
+        if (!ask.is_estimate || is_elsewhere || (questions.lacking & question_bit(i)) != 0)
             continue;
         if ((questions.watched & question_bit(i)) == 0)
             asks[count++] = ask;
@@ -96,22 +97,36 @@ static int check_key(const struct rules *rules, const struct rule *rule, const s
     return 0;
 }
 
-static int reset_once(const struct rules *rules, const char *limit, const struct weir_attribute *attributes,
-                      size_t count, struct weir_fault *fault)
+/* The limit, and its key's bytes as a request would have them. */
+static int read_named(const struct rules *rules, const char *limit, const struct weir_attribute *attributes,
+                      size_t count, struct weir_fault *fault, const struct rule **rule, unsigned char *key,
+                      size_t *key_len)
 {
     struct weir_request request = { .attributes = attributes, .attribute_count = count, .cost = 1 };
     struct request_values values;
-    unsigned char key[KEY_PLAIN_MAX];
     bool is_whole;
-    const struct rule *rule = find_rule(rules, limit);
-    if (rule == NULL)
+    *rule = find_rule(rules, limit);
+    if (*rule == NULL)
         return refuse(fault, count, WEIR_ERR_LIMIT, "there is no limit '%.63s'", limit);
     int error = request_read(rules, &request, &values, fault);
     if (error == 0)
-        error = check_key(rules, rule, attributes, count, &values, fault);
+        error = check_key(rules, *rule, attributes, count, &values, fault);
     if (error != 0)
         return error == WEIR_ERR_COST ? WEIR_ERR_ATTRIBUTE : error;
-    size_t key_len = request_key(rules, rule, &values, key, &is_whole);
+    *key_len = request_key(rules, *rule, &values, key, &is_whole);
+    return 0;
+}
+
+static int reset_once(const struct rules *rules, const char *limit, const struct weir_attribute *attributes,
+                      size_t count, struct weir_fault *fault)
+{
+    unsigned char key[KEY_PLAIN_MAX];
+    const struct rule *rule;
+    size_t key_len;
+    int error = read_named(rules, limit, attributes, count, fault, &rule, key, &key_len);
+    if (error != 0)
+        return error;
+    share_reset(rules, rule, key, key_len);
     return weir_set_reset(rules->set, (weir_limit_id)(rule - rules->list), key, key_len);
 }
 
@@ -123,4 +138,25 @@ int weir_contract_reset(const struct weir_contract *contract, const char *limit,
         error = reset_once(contract_rules(contract), limit, key, count, fault);
     while (error == WEIR_ERR_CHANGED);
     return error;
+}
+
+int weir_contract_shared_key(const struct weir_contract *contract, const char *limit,
+                             const struct weir_attribute *key, size_t count, struct weir_shared *out,
+                             struct weir_fault *fault)
+{
+    const struct rules *rules = contract_rules(contract);
+    struct weir_ask ask = { .key = out->keys[0] };
+    const struct rule *rule;
+    int error = read_named(rules, limit, key, count, fault, &rule, out->keys[0], &ask.key_len);
+    if (error != 0)
+        return error;
+    out->rules = rules;
+    out->limits = rules->limits;
+    out->count = rules->is_apart && rule_is_shared(rule) ? 1 : 0;
+    ask.limit = (weir_limit_id)(rule - rules->list);
+    out->asks[0] = (struct weir_shared_ask){ .limit = ask.limit,
+                                             .key = out->keys[0],
+                                             .key_len = ask.key_len,
+                                             .size = shared_size_of_key(rules, rule, &ask) };
+    return 0;
 }

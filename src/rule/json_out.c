@@ -40,6 +40,20 @@ void rule_enforce(struct text *text, const struct rule *rule)
         text_put(text, words[rule->enforce]);
 }
 
+void rule_store_fails(struct text *text, const struct rule *rule)
+{
+    char time[48];
+    const struct store_policy *policy = &rule->store_fails;
+    if (policy->word == WEIR_STORE_LOCAL) {
+        text_format(text, "{ local: %u/%u }", (unsigned)policy->share, (unsigned)policy->share_of);
+    } else if (policy->word == WEIR_STORE_OPEN && policy->open_for > 0) {
+        duration_format(policy->open_for, time);
+        text_format(text, "open for %s, then closed", time);
+    } else {
+        text_put(text, policy->word == WEIR_STORE_OPEN ? "open" : "closed");
+    }
+}
+
 weir_ns rule_window(const struct rule *rule)
 {
     /* The longest that such a window can be: a promise about it must not be too short. */
@@ -239,6 +253,28 @@ static void add_overrides(struct text *text, const struct rule *rule)
     text_put(text, "}}");
 }
 
+/* Who shares it; and of a fleet, what happens without the store, and the tick that the store counts in. */
+static void add_scope(struct text *text, const struct rule *rule)
+{
+    const struct store_policy *policy = &rule->store_fails;
+    if (!rule_is_shared(rule)) {
+        text_put(text, ",\"scope\":\"process\",\"when_store_fails\":null,\"store_tick\":null");
+        return;
+    }
+    text_put(text, ",\"scope\":\"fleet\",\"when_store_fails\":");
+    if (policy->word == WEIR_STORE_LOCAL) {
+        text_format(text, "{\"local\":\"%u/%u\"}", (unsigned)policy->share, (unsigned)policy->share_of);
+    } else if (policy->word == WEIR_STORE_OPEN && policy->open_for > 0) {
+        text_put(text, "{\"open\":");
+        text_add_seconds(text, policy->open_for);
+        text_put(text, "}");
+    } else {
+        text_put(text, policy->word == WEIR_STORE_OPEN ? "\"open\"" : "\"closed\"");
+    }
+    text_put(text, ",\"store_tick\":");
+    text_add_seconds(text, rule->shared.tick);
+}
+
 void rule_json(struct text *text, const struct rules *rules, const struct rule *rule)
 {
     text_put(text, "{\"name\":");
@@ -253,7 +289,8 @@ void rule_json(struct text *text, const struct rules *rules, const struct rule *
     text_put(text, "\"");
     add_retries(text, rules, rule);
     add_wait(text, rule);
-    text_put(text, ",\"scope\":\"process\",\"when_full\":\"");
+    add_scope(text, rule);
+    text_put(text, ",\"when_full\":\"");
     text_put(text, rule_when_full(rule));
     text_put(text, "\",\"when_state_lost\":\"");
     text_put(text, rule->state_lost == WEIR_LOST_EMPTY ? "empty" : "full");

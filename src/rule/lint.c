@@ -130,6 +130,7 @@ static int review(const struct rules *loaded, uint64_t replicas, uint64_t permit
 {
     struct region scratch, home;
     struct weir_contract_server server = { 0 };
+    struct weir_contract_store store = { .deadline = STORE_DEADLINE };
     struct node *root = NULL;
     struct rules *rules = rules_new(NULL);
     if (rules == NULL)
@@ -141,6 +142,8 @@ static int review(const struct rules *loaded, uint64_t replicas, uint64_t permit
                          .home = &home,
                          .diagnostics = found,
                          .server = &server,
+                         .store = &store,
+                         .fleet = WEIR_FLEET_ALONE, /* who counts was judged at loading */
                          .rules = rules };
     int error = rules_read(&load, loaded->text);
     if (error == 0)

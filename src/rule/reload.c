@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rule/contract.h"
+#include "rule/share.h"
 
 /* ---- What a reload does not read again --------------------------------------------------------------------------- */
 
@@ -50,6 +50,8 @@ static void keep_unread(struct load *load, struct weir_contract *contract)
         warn_unread(load, load->serving, "server");
     if (!same_memory(&load->rules->memory, &contract->memory))
         warn_unread(load, load->memory, "memory");
+    if (!same_text(load->store->url, contract->store.url) || load->store->deadline != contract->store.deadline)
+        warn_unread(load, load->storing, "store");
     load->server = &contract->servers[0]; /* identity goes on with the uids of the start */
 }
 
@@ -154,7 +156,8 @@ static void tell_restarted(const struct report *report, size_t index, struct pla
     const struct rule *next = &report->next->list[index];
     const struct entry *before = find(report->old_names, report->old->limit_count, next->limit.name);
     const struct rule *old = before == NULL ? next : &report->old->list[before->index];
-    const char *what = old->limit.algorithm != next->limit.algorithm            ? "algorithm"
+    const char *what = old->scope != next->scope                                ? "scope"
+                       : old->limit.algorithm != next->limit.algorithm          ? "algorithm"
                        : strcmp(old->limit.key_form, next->limit.key_form) != 0 ? "key"
                                                                                 : "align";
     diagnostics_add(report->load->diagnostics, WEIR_SEVERITY_WARNING, place,
@@ -198,8 +201,8 @@ static void tell(struct report *report)
 
 /* ---- Putting it in force ------------------------------------------------------------------------------------------- */
 
-static int commit(struct weir_contract *contract, struct load *load, struct weir_change *change, weir_ns now,
-                  struct weir_reload *out)
+static int commit(struct weir_contract *contract, struct load *load, struct weir_change *change,
+                  struct weir_change *shares, weir_ns now, struct weir_reload *out)
 {
     struct rules *old = atomic_load_explicit(&contract->current, memory_order_relaxed); /* only we write it */
     struct rules *next = load->rules;
@@ -207,16 +210,19 @@ static int commit(struct weir_contract *contract, struct load *load, struct weir
     struct weir_reload counts = { 0 };
     struct report report = { .load = load, .old = old, .next = next, .kinds = kinds, .out = &counts };
     if (kinds == NULL || !prepare(&report)) {
+        weir_change_free(shares);
         weir_change_free(change);
         return WEIR_ERR_MEMORY;
     }
     int error = weir_change_commit(change, now, &next->set, kinds);
     if (error != 0) {
+        weir_change_free(shares);
         if (error == WEIR_ERR_MEMORY)
             return error;
         contract_report_commit(load, error);
         return WEIR_ERR_CONTRACT;
     }
+    share_commit(load, contract->shares, shares, now);
     contract->old = old;
     atomic_store_explicit(&contract->current, next, memory_order_release);
     tell(&report);
@@ -227,13 +233,15 @@ static int commit(struct weir_contract *contract, struct load *load, struct weir
 static int build(struct weir_contract *contract, struct load *load, struct slice text, weir_ns now,
                  struct weir_reload *out)
 {
-    struct weir_change *change;
+    struct weir_change *change, *shares = NULL;
     int error = weir_change_new(&change, contract->limiter);
     if (error != 0)
         return error;
     error = rules_read(load, text);
     if (error == 0)
         error = contract_add_limits(load, change);
+    if (error == 0)
+        error = share_prepare(load, contract->shares, &shares);
     if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
         error = WEIR_ERR_CONTRACT;
     if (error == 0) {
@@ -241,7 +249,8 @@ static int build(struct weir_contract *contract, struct load *load, struct slice
         error = rules_finish(load);
     }
     if (error == 0)
-        return commit(contract, load, change, now, out);
+        return commit(contract, load, change, shares, now, out);
+    weir_change_free(shares);
     weir_change_free(change);
     return error;
 }
@@ -252,6 +261,7 @@ int weir_contract_reload(struct weir_contract *contract, const char *text, size_
     const struct weir_allocator *allocator = contract->has_allocator ? &contract->allocator : NULL;
     struct slice whole = { len == 0 ? "" : text, len };
     struct weir_contract_server server = { 0 };
+    struct weir_contract_store store = { .deadline = STORE_DEADLINE };
     struct weir_reload counts = { 0 };
     struct region scratch;
     if (diagnostics != NULL)
@@ -266,6 +276,10 @@ int weir_contract_reload(struct weir_contract *contract, const char *text, size_
                              .home = &scratch,
                              .diagnostics = found,
                              .server = &server,
+                             .store = &store,
+                             .fleet = contract->fleet,
+                             .has_store = contract->has_store,
+                             .is_reload = true,
                              .rules = rules };
         error = build(contract, &load, whole, now, &counts);
     }
@@ -283,6 +297,7 @@ int weir_contract_reload(struct weir_contract *contract, const char *text, size_
 void weir_contract_quiesce(struct weir_contract *contract, weir_ns now)
 {
     weir_quiesce(contract->limiter, now);
+    share_quiesce(contract->shares, now);
     rules_free(contract->old);
     contract->old = NULL;
 }
@@ -290,4 +305,5 @@ void weir_contract_quiesce(struct weir_contract *contract, weir_ns now)
 void weir_contract_retire(struct weir_contract *contract)
 {
     weir_retire(contract->limiter);
+    share_retire(contract->shares);
 }

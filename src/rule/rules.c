@@ -115,7 +115,13 @@ static void make_public_limits(struct load *load)
                                           .enforce_percent = rule->enforce_percent,
                                           .reply_status = rule->reply_status,
                                           .reply_title = rule->reply_title,
-                                          .reply_detail = rule->reply_detail };
+                                          .reply_detail = rule->reply_detail,
+                                          .spec = &rule->limit,
+                                          .is_shared = rule_is_shared(rule),
+                                          .when_store_fails = rule->store_fails.word,
+                                          .open_for = rule->store_fails.open_for,
+                                          .share = rule->store_fails.share,
+                                          .share_of = rule->store_fails.share_of };
     }
 }
 
@@ -154,5 +160,7 @@ int rules_finish(struct load *load)
     make_identity(load);
     make_public_limits(load);
     contract_warn(load);
+    for (size_t i = 0; i < load->rules->limit_count; i++)
+        load->rules->list[i].override_list = NULL; /* it lies in what is freed after loading */
     return load->region->has_failed || load->scratch->has_failed ? WEIR_ERR_MEMORY : 0;
 }

@@ -26,9 +26,13 @@ struct load {
     struct region *home;    /* of what outlives a reload: `server` */
     struct weir_diagnostics *diagnostics;
     struct weir_contract_server *server;
+    struct weir_contract_store *store;
+    enum weir_fleet fleet; /* who counts shared limits, */
+    bool has_store;        /* and whether they know where */
+    bool is_reload;        /* which does not read where the store is */
     struct rules *rules;
-    const struct node *limits, *memory, *serving; /* as the document has them; NULL: absent */
-    struct owner owner;                           /* whose fields are read, for messages */
+    const struct node *limits, *memory, *serving, *storing; /* as the document has them; NULL: absent */
+    struct owner owner;                                     /* whose fields are read, for messages */
 };
 
 struct field;

@@ -124,11 +124,15 @@ static const struct word refuseds[] = { { "free", WEIR_REFUSAL_FREE, NULL },
 static const struct word retrieses[] = { { "counted", 0, NULL }, { NULL, 0, NULL } };
 static const struct word waits[] = { { "never", 0, NULL }, { NULL, 0, NULL } };
 static const struct word scopes[] = {
-    { "process", 0, NULL },
-    { "fleet", 0, "a budget shared by a fleet" },
+    { "process", SCOPE_PROCESS, NULL },
+    { "fleet", SCOPE_FLEET, NULL },
     { "host", 0, "a budget shared by a host" },
     { NULL, 0, NULL },
 };
+static const struct word store_fails[] = { { "closed", WEIR_STORE_CLOSED, NULL },
+                                           { "open", WEIR_STORE_OPEN, NULL },
+                                           { "leased", 0, "a budget leased by a fleet" },
+                                           { NULL, 0, NULL } };
 static const struct word states_lost[] = { { "full", WEIR_LOST_FULL, NULL },
                                            { "empty", WEIR_LOST_EMPTY, NULL },
                                            { NULL, 0, NULL } };
@@ -139,14 +143,7 @@ static const struct word enforces[] = {
     { NULL, 0, NULL },
 };
 
-/* What only one word may be said about in this version needs no member of its own. */
-struct limit_reading {
-    struct rule rule; /* first: parsers with a form of their own take the rule */
-    int unused;
-};
-
 #define RULE(member) offsetof(struct rule, member)
-#define UNUSED offsetof(struct limit_reading, unused)
 #define COST_MAX INT64_MAX
 
 static const struct field fields[LIMIT_FIELD_COUNT] = {
@@ -184,14 +181,13 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                         .sentence = "whether a retry counts again" },
     [LIMIT_WAIT] = { "wait", parse_wait, "word or map", 0, .words = waits, .fallback = "never",
                      .sentence = "say how long and how many may wait: `wait: { up-to: 2s, queue: 100 }`" },
-    [LIMIT_SCOPE] = { "scope", parse_word, "word", UNUSED, .words = scopes, .fallback = "process",
+    [LIMIT_SCOPE] = { "scope", parse_word, "word", RULE(scope), .words = scopes, .fallback = "process",
                       .sentence = "whether the budget is shared" },
-    [LIMIT_LEASE] = { "lease", parse_later, "map", 0, .later = "a budget shared by a fleet",
-                      .sentence = "remove it" },
-    [LIMIT_WHEN_STORE_FAILS] = { "when-store-fails", parse_later, "word or map", 0,
-                                 .later = "a budget shared by a fleet",
-                                 .sentence = "remove it: this version counts in its own memory, which cannot "
-                                             "fail apart" },
+    [LIMIT_LEASE] = { "lease", parse_later, "map", 0, .later = "a budget leased by a fleet",
+                      .sentence = "remove it: with `scope: fleet` each request is counted in the store" },
+    [LIMIT_WHEN_STORE_FAILS] = { "when-store-fails", parse_store_fails, "word or map", 0, .words = store_fails,
+                                 .sentence = "say what happens while the store cannot be had: `closed`, "
+                                             "`open`, `{ open: 30s }` or `{ local: 1/4 }`" },
     [LIMIT_WHEN_FULL] = { "when-full", parse_word, "word", RULE(when_full), .words = when_fulls,
                           .fallback = "overflow", .sentence = "what a new key gets when the table is full" },
     [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", RULE(state_lost), .words = states_lost,
@@ -235,8 +231,8 @@ static const char *key_form(struct load *load, const struct rule *rule)
 static void read_limit(struct load *load, const struct node *node, size_t index, struct rule *out)
 {
     const struct node *given[LIMIT_FIELD_COUNT];
-    struct limit_reading reading = { .rule = { .algorithm = -1, .burst = UINT64_MAX } };
-    struct rule *rule = &reading.rule;
+    struct rule reading = { .algorithm = -1, .burst = UINT64_MAX, .share_limit = WEIR_NO_LIMIT };
+    struct rule *rule = &reading;
 
     load->owner = owner_of(node, index);
     bool is_read = schema_read(load, node, "a member of limits", fields, LIMIT_FIELD_COUNT, &reading, given);
@@ -256,6 +252,7 @@ static void read_limit(struct load *load, const struct node *node, size_t index,
         rule->limit.refused = (enum weir_refusal)rule->refused;
         rule->limit.state_lost = (enum weir_state_lost)rule->state_lost;
         rule->limit.key_form = key_form(load, rule);
+        rule->is_countable = schema_check_scope(load, rule, node, given, fields) && rule->is_countable;
         if (given[LIMIT_OVERRIDES] != NULL)
             schema_read_overrides(load, rule, given[LIMIT_OVERRIDES]);
     }

@@ -251,6 +251,9 @@ static bool read_override(struct load *load, struct rule *rule, const struct nod
                                     .debt = reading.debt,
                                     .at_most = reading.at_most,
                                     .is_unlimited = reading.is_unlimited };
+    struct weir_shared_size shared;
+    if (rule_is_shared(rule) && rule->is_countable && !schema_check_size(load, rule, &out->size, node, &shared))
+        return false;
     add_facts(rule, &reading, &out->size);
     return true;
 }

@@ -153,10 +153,8 @@ static void parse_part(struct load *load, const struct field *field, const struc
         const char *name;
         field_parse *parse;
     } parts[] = {
-        { "identity", parse_identity },
-        { "server", parse_server },
-        { "memory", parse_memory },
-        { "limits", parse_limits },
+        { "identity", parse_identity }, { "server", parse_server }, { "memory", parse_memory },
+        { "store", parse_store },       { "limits", parse_limits },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(field->name, parts[i].name) == 0)
@@ -186,8 +184,7 @@ static const struct field root_fields[] = {
       .sentence = "which reply fields carry the numbers" },
     { "replicas", parse_integer, "integer", ROOT(replicas), .min = 1, .max = 1000000, .fallback = "1",
       .sentence = "how many processes hold this contract" },
-    { "store", parse_later, "map", 0, .later = "a budget shared by a fleet",
-      .sentence = "remove it: this version counts in its own memory" },
+    { "store", parse_part, "map", 0, .sentence = "where limits with `scope: fleet` are counted" },
 };
 #define ROOT_FIELDS (sizeof root_fields / sizeof *root_fields)
 
@@ -204,4 +201,9 @@ void schema_read_contract(struct load *load, const struct node *root)
     load->limits = given[2];
     load->serving = given[3];
     load->memory = given[4];
+    load->storing = given[7];
+    for (size_t i = 0; i < rules->limit_count; i++)
+        rules->has_shared = rules->has_shared || rule_is_shared(&rules->list[i]);
+    rules->is_apart = rules->has_shared && load->fleet == WEIR_FLEET_SHARED;
+    schema_check_fleet(load);
 }

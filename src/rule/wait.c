@@ -11,10 +11,7 @@
  */
 #include <sched.h>
 
-#include "rule/decide.h"
-
-/* A queue belongs to the set in force, so unlike a decision every start finds out about a reload that is half done. */
-#define LOOKS_BEFORE_YIELD 8
+#include "rule/shared.h"
 
 /* ---- Starting ------------------------------------------------------------------------------------------------------ */
 
@@ -46,8 +43,8 @@ static void answer_at_once(const struct rules *rules, const struct questions *qu
     out->watched = questions->watched;
 }
 
-static int start(const struct rules *rules, const struct questions *questions, weir_ns patience, weir_ns now,
-                 struct weir_waiter *waiter, struct weir_answer *out)
+int wait_start(const struct rules *rules, const struct questions *questions, weir_ns patience, weir_ns now,
+               struct weir_waiter *waiter, struct weir_answer *out)
 {
     struct weir_ask asks[WEIR_ASKS_MAX];
     struct weir_decision decision;
@@ -66,8 +63,7 @@ static int start(const struct rules *rules, const struct questions *questions, w
     return 0;
 }
 
-/* The waiter ends with nothing in it: no permit, no reservation. */
-static void end_empty(struct weir_waiter *waiter, const struct weir_decision *decision)
+void wait_end_empty(struct weir_waiter *waiter, const struct weir_decision *decision)
 {
     waiter->decision = *decision;
     waiter->waited = 0;
@@ -81,12 +77,21 @@ static int decide_at_once(const struct asking *asking, const struct questions *q
 {
     int error = decide_questions(asking, questions, out);
     if (error == 0)
-        end_empty(waiter, &out->decision);
+        wait_end_empty(waiter, &out->decision);
     return error;
 }
 
-static int start_once(const struct rules *rules, const struct weir_request *request, weir_ns now,
-                      struct weir_waiter *waiter, struct weir_answer *out)
+int wait_questions(const struct asking *asking, const struct questions *questions, weir_ns patience,
+                   struct weir_waiter *waiter, struct weir_answer *out)
+{
+    if (asking->is_peek || questions_refusing(questions) != 0 || questions_asked(questions) == 0)
+        return decide_at_once(asking, questions, waiter, out);
+    return wait_start(asking->rules, questions, patience, asking->now, waiter, out);
+}
+
+static int start_once(const struct weir_contract *contract, const struct rules *rules,
+                      const struct weir_request *request, weir_ns now, struct weir_waiter *waiter,
+                      struct weir_answer *out)
 {
     struct request_values values;
     struct questions questions;
@@ -96,9 +101,10 @@ static int start_once(const struct rules *rules, const struct weir_request *requ
     if (error != 0)
         return error;
     struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
-    if (request->is_peek || questions_refusing(&questions) != 0 || questions_asked(&questions) == 0)
-        return decide_at_once(&asking, &questions, waiter, out);
-    return start(rules, &questions, request->wait, now, waiter, out);
+    waiter->is_tentative = false;
+    if (rules->is_apart && questions_have_shared(rules, &questions))
+        return shared_decide_away(contract, &asking, request, &questions, waiter, out);
+    return wait_questions(&asking, &questions, request->wait, waiter, out);
 }
 
 int weir_contract_wait(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
@@ -107,21 +113,21 @@ int weir_contract_wait(const struct weir_contract *contract, const struct weir_r
     const struct rules *rules = NULL;
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         rules = contract_rules(contract);
-        int error = start_once(rules, request, now, waiter, out);
+        int error = start_once(contract, rules, request, now, waiter, out);
         if (error != WEIR_ERR_CHANGED)
             return error;
         if (looks >= LOOKS_BEFORE_YIELD)
             (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
     }
     decide_nothing(rules, now, out);
-    end_empty(waiter, &out->decision);
+    wait_end_empty(waiter, &out->decision);
     return 0;
 }
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */
 
-/* Put one decision at its place in contract order: asks were in the order of the contract of their day. */
-static void insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched)
+/* Asks were in the order of the contract of their day. */
+void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched)
 {
     size_t at = out->count++;
     while (at > 0 && out->each[at - 1].limit > decision->limit) {
@@ -145,7 +151,7 @@ void weir_contract_waited(const struct weir_contract *contract, const struct wei
     weir_waiter_answer(rules->set, waiter, each, &out->decision);
     for (size_t i = 0; i < waiter->count; i++)
         if (each[i].limit != WEIR_NO_LIMIT)
-            insert(out, &each[i], (waiter->watched & question_bit(i)) != 0);
+            answer_insert(out, &each[i], (waiter->watched & question_bit(i)) != 0);
 }
 
 /* ---- Whether it is worth asking ---------------------------------------------------------------------------------------- */

@@ -245,7 +245,7 @@ static void B47_integers(void **state)
 #define BUCKET "name: a, key: [], rate: 5/s, burst: 20"
 #define LATER(what) " is not in this version of weir yet: " what " will come with a later one"
 
-#define FLEET LATER("a budget shared by a fleet")
+#define LEASED LATER("a budget leased by a fleet")
 
 static void refuses_what_comes_later_by_name(void **state)
 {
@@ -257,10 +257,8 @@ static void refuses_what_comes_later_by_name(void **state)
                  " scope: process, when-full: overflow, when-state-lost: full, enforce: always, cost: 1, debt: "
                  "0, overrides: []",
           "" },
-        { "fleet", BUCKET ", scope: fleet, when-store-fails: closed",
-          "scope fleet of limit 'a'" FLEET " | when-store-fails closed of limit 'a'" FLEET },
-        { "lease", BUCKET ", lease: { most: 1, chunk: 1, for: 2s }",
-          "lease of limit 'a'" LATER("a budget shared by a fleet") },
+        { "host", BUCKET ", scope: host", "scope host of limit 'a'" LATER("a budget shared by a host") },
+        { "lease", BUCKET ", lease: { most: 1, chunk: 1, for: 2s }", "lease of limit 'a'" LEASED },
     };
     check_rows("", rows, COUNT_OF(rows));
 
@@ -270,7 +268,6 @@ static void refuses_what_comes_later_by_name(void **state)
         { "server: { resp: 6379 }\n", "resp 6379 of server" LATER("the Redis protocol") },
         { "server: { grpc: 8081 }\n", "grpc 8081 of server" LATER("gRPC") },
         { "server: { tls: { cert: x } }\n", "tls of server" LATER("TLS") },
-        { "store: { url: \"redis://x\" }\n", "store" LATER("a budget shared by a fleet") },
         { "identity: { who: \"certificate:subject\" }\n",
           "from certificate:subject of identity 'who'" LATER("client certificates") },
     };
@@ -634,7 +631,8 @@ static void what_was_loaded_can_be_read(void **state)
         "\\\"first\\\"\",\"when\":{},\"key\":[\"tenant\"],\"missing_key\":\"share\","
         "\"algorithm\":\"token-bucket\",\"rate\":\"3/"
         "s\",\"period\":1,\"burst\":10,\"at_most\":null,\"hold\":null,\"align\":null,\"cost\":null,\"debt\":0,"
-        "\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\","
+        "\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\",\"when_store_"
+        "fails\":null,\"store_tick\":null,"
         "\"when_full\":\"overflow\","
         "\"when_state_lost\":\"full\",\"enforce\":\"always\","
         "\"reply\":{\"status\":429,\"title\":null,\"detail\":null},"
