@@ -166,7 +166,7 @@ void link_drop(struct link *link, struct slice why, bool is_lasting)
     if (link->state == LINK_PAUSED || link->state == LINK_CLOSED)
         return;
     size_t len = why.len < LINK_WHY_MAX ? why.len : LINK_WHY_MAX - 1;
-    memcpy(link->why, why.at, len);
+    memmove(link->why, why.at, len); /* it may be the last one again */
     link->why[len] = '\0';
     if (link->state == LINK_UP && uv_now(link->loop) - link->up_at >= LINK_STEADY_MS)
         link->attempts = 0;
@@ -209,11 +209,14 @@ static void on_sent(struct stream *stream)
 static void on_ended(struct stream *stream, int status)
 {
     struct link *link = link_of(stream);
+    const char *why = stream_why(stream);
+    bool is_certificate = status == UV_EPROTO && link->state != LINK_UP; /* or what else TLS does not forgive */
     /* Some proxies close on a command that they do not know: the next time without HELLO, the time after that with it. */
     link->prefers_resp2 = link->state == LINK_GREETING && link->greeting.at == 0 && !link->prefers_resp2
-                          && !link->target->wants_pushes;
-    const char *why = status == 0 ? "it closed the connection" : uv_strerror(status);
-    link_drop(link, slice_of(why), false);
+                          && !is_certificate && !link->target->wants_pushes;
+    if (why == NULL)
+        why = status == 0 ? "it closed the connection" : uv_strerror(status);
+    link_drop(link, slice_of(why), is_certificate);
 }
 
 static void release(struct link *link)
@@ -237,9 +240,10 @@ static void on_stream_closed(struct stream *stream)
     release(link);
 }
 
-static const struct stream_events stream_events = {
-    .room = on_room, .read = on_read, .ended = on_ended, .sent = on_sent, .closed = on_stream_closed
-};
+static unsigned dial_limit(const struct link_target *target)
+{
+    return target->dial_ms == 0 ? LINK_DIAL_MS : target->dial_ms;
+}
 
 /* ---- Up --------------------------------------------------------------------------------------------------------- */
 
@@ -250,10 +254,32 @@ static void greet(struct link *link)
         link_drop(link, SLICE("memory is out"), false);
 }
 
+static void on_secured(struct stream *stream)
+{
+    greet(link_of(stream));
+}
+
+static const struct stream_events stream_events = { .room = on_room,
+                                                    .read = on_read,
+                                                    .ended = on_ended,
+                                                    .sent = on_sent,
+                                                    .secured = on_secured,
+                                                    .closed = on_stream_closed };
+
+/* A TLS handshake has what is left of the time until it is up: the link's timer watches both. */
+static int open_stream(struct link *link, int fd)
+{
+    const struct link_target *target = link->target;
+    bool is_unix = target->port == 0;
+    if (target->tls == NULL)
+        return stream_open(&link->stream, link->loop, fd, is_unix, &stream_events);
+    return stream_open_tls(&link->stream, link->loop, fd, is_unix, &stream_events, target->tls, target->host,
+                           dial_limit(target));
+}
+
 static void on_dialled(void *owner, int fd)
 {
     struct link *link = owner;
-    bool is_unix = link->target->port == 0;
     link->dial = NULL;
     if (fd < 0) {
         link_drop(link, slice_of(uv_strerror(fd)), false);
@@ -263,17 +289,18 @@ static void on_dialled(void *owner, int fd)
     link->in.parser = RESP_REPLY_START;
     link->has_stream = true;
     link->handles++;
-    int result = stream_open(&link->stream, link->loop, fd, is_unix, &stream_events);
+    link->state = LINK_SECURING;
+    int result = open_stream(link, fd);
     if (result != 0)
         link_drop(link, slice_of(uv_strerror(result)), false);
-    else
+    else if (link->target->tls == NULL)
         greet(link);
 }
 
 static void dial(struct link *link)
 {
     const struct link_target *target = link->target;
-    unsigned limit = target->dial_ms == 0 ? LINK_DIAL_MS : target->dial_ms;
+    unsigned limit = dial_limit(target);
     link->state = LINK_DIALLING;
     link->has_subscribed = false;
     (void)uv_timer_start(&link->timer, on_timer, limit, 0); /* always 0 */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stream.c - libuv's TCP and pipe handles behind one set of events; see stream.h. */
+/* stream.c - libuv's TCP and pipe handles behind one set of events; see stream.h. With TLS: stream_tls.c. */
 #include "io/stream.h"
 
 #include <assert.h>
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "io/stream_tls.h"
 
 /* What the socket did not take at once. */
 struct unsent {
@@ -21,15 +23,19 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     char *at = NULL;
     size_t size = 0;
     (void)suggested;
-    stream->events->room(stream, &at, &size);
+    if (stream->secure != NULL)
+        secure_room(&at, &size);
+    else
+        stream->events->room(stream, &at, &size);
     *out = uv_buf_init(at, (unsigned)size);
 }
 
 static void on_read(uv_stream_t *handle, ssize_t len, const uv_buf_t *buffer)
 {
     struct stream *stream = handle->data;
-    (void)buffer;
-    if (len > 0)
+    if (stream->secure != NULL)
+        secure_read(stream, buffer->base, len);
+    else if (len > 0)
         stream->events->read(stream, (size_t)len);
     else if (len < 0)
         stream->events->ended(stream, len == UV_EOF ? 0 : (int)len);
@@ -38,11 +44,20 @@ static void on_read(uv_stream_t *handle, ssize_t len, const uv_buf_t *buffer)
 static void on_closed(uv_handle_t *handle)
 {
     struct stream *stream = handle->data;
-    stream->events->closed(stream);
+    if (stream->secure == NULL)
+        stream->events->closed(stream);
+    else
+        secure_close(stream); /* closed comes when its timer is gone, too */
 }
 
-int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
-                const struct stream_events *events)
+int stream_read_start(struct stream *stream)
+{
+    return uv_read_start(&stream->uv.stream, on_room, on_read);
+}
+
+/* Take over the socket; 0 or a libuv error. */
+static int adopt(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                 const struct stream_events *events)
 {
     memset(stream, 0, sizeof *stream);
     stream->events = events;
@@ -54,12 +69,38 @@ int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
         (void)close(fd);
     if (result == 0 && !is_unix)
         (void)uv_tcp_nodelay(&stream->uv.tcp, 1); /* failing: late replies, not wrong ones */
+    return result;
+}
+
+static int begin(struct stream *stream, int result)
+{
     if (result == 0)
-        result = uv_read_start(&stream->uv.stream, on_room, on_read);
+        result = stream_read_start(stream);
     stream->is_reading = result == 0;
     if (result != 0)
         stream_close(stream);
     return result;
+}
+
+int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                const struct stream_events *events)
+{
+    return begin(stream, adopt(stream, loop, fd, is_unix, events));
+}
+
+int stream_open_tls(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                    const struct stream_events *events, const struct tls_context *context, const char *host,
+                    unsigned timeout_ms)
+{
+    int result = adopt(stream, loop, fd, is_unix, events);
+    if (result == 0)
+        result = secure_open(stream, context, host, timeout_ms);
+    return begin(stream, result);
+}
+
+const char *stream_why(const struct stream *stream)
+{
+    return stream->secure == NULL ? NULL : secure_why(stream);
 }
 
 static void on_written(uv_write_t *request, int status)
@@ -72,14 +113,14 @@ static void on_written(uv_write_t *request, int status)
         return;
     if (status < 0)
         stream->events->ended(stream, status);
-    else if (stream->unsent == 0)
+    else if (stream->unsent == 0 && stream->owes_sent) {
+        stream->owes_sent = false;
         stream->events->sent(stream);
+    }
 }
 
-bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t room)
+bool stream_put(struct stream *stream, const void *bytes, size_t len, size_t room)
 {
-    if (len == 0 || stream->is_closing)
-        return true;
     uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)len);
     int sent = stream->unsent == 0 ? uv_try_write(&stream->uv.stream, &buffer, 1) : UV_EAGAIN;
     if (sent == UV_EAGAIN)
@@ -104,6 +145,16 @@ bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t ro
     return true;
 }
 
+bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t room)
+{
+    if (len == 0 || stream->is_closing)
+        return true;
+    bool is_sent =
+        stream->secure == NULL ? stream_put(stream, bytes, len, room) : secure_send(stream, bytes, len, room);
+    stream->owes_sent = stream->unsent > 0;
+    return is_sent;
+}
+
 size_t stream_queued(const struct stream *stream)
 {
     return uv_stream_get_write_queue_size(&stream->uv.stream);
@@ -111,15 +162,23 @@ size_t stream_queued(const struct stream *stream)
 
 void stream_pause(struct stream *stream)
 {
-    if (stream->is_reading && !stream->is_closing)
+    if (stream->is_reading && !stream->is_closing && stream->secure == NULL)
         (void)uv_read_stop(&stream->uv.stream); /* always 0 */
     stream->is_reading = false;
+    if (stream->secure != NULL)
+        secure_pause(stream);
 }
 
 void stream_resume(struct stream *stream)
 {
-    if (!stream->is_reading && !stream->is_closing)
-        stream->is_reading = uv_read_start(&stream->uv.stream, on_room, on_read) == 0;
+    if (stream->is_reading || stream->is_closing)
+        return;
+    if (stream->secure == NULL) {
+        stream->is_reading = stream_read_start(stream) == 0;
+        return;
+    }
+    stream->is_reading = true;
+    secure_resume(stream);
 }
 
 bool stream_has_hung_up(const struct stream *stream)
@@ -138,6 +197,8 @@ static void on_shutdown(uv_shutdown_t *request, int status)
 
 void stream_finish(struct stream *stream)
 {
+    if (stream->secure != NULL && !stream->is_closing)
+        secure_finish(stream);
     uv_shutdown_t *request = stream->is_closing ? NULL : malloc(sizeof *request);
     if (request != NULL && uv_shutdown(request, &stream->uv.stream, on_shutdown) != 0)
         free(request); /* not connected any more */
@@ -147,6 +208,8 @@ void stream_close(struct stream *stream)
 {
     if (stream->is_closing)
         return;
+    if (stream->secure != NULL && stream->unsent == 0)
+        secure_finish(stream); /* what is queued is dropped, so that the end would stand in the middle of it */
     stream->is_closing = true;
     stream->is_reading = false;
     uv_close(&stream->uv.handle, on_closed);

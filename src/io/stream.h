@@ -7,7 +7,10 @@
  * only what the socket does not take is copied and queued. So a request costs one read and one write.
  *
  * A stream is embedded in its owner and lives until events->closed. No event comes after stream_close() but closed.
- * TLS and the PROXY protocol will sit between the socket and these events.
+ *
+ * TLS sits between the socket and these events: the owner sees plain bytes only, from events->secured on. What a peer can
+ * make us keep is bounded: what one read of the socket brought, and what its answers to that may need. A connection that
+ * ends without the peer having said so is broken, not ended. The PROXY protocol will sit there, too.
  */
 #ifndef WEIR_IO_STREAM_H
 #define WEIR_IO_STREAM_H
@@ -17,16 +20,19 @@
 #include <uv.h>
 
 struct stream;
+struct tls_context;
 
 struct stream_events {
     /* Where the next bytes go; size 0 ends the stream with UV_ENOBUFS. */
     void (*room)(struct stream *stream, char **at, size_t *size);
     /* `len` bytes, at least one, now lie where room() said. */
     void (*read)(struct stream *stream, size_t len);
-    /* The peer sends no more (status 0), or the connection broke (a libuv error). */
+    /* The peer sends no more (status 0), or the connection broke (a libuv error; see stream_why()). */
     void (*ended)(struct stream *stream, int status);
     /* Everything queued has left. Comes only after stream_send() left something unsent. */
     void (*sent)(struct stream *stream);
+    /* TLS: the handshake is over, bytes may be sent. May be NULL. */
+    void (*secured)(struct stream *stream);
     /* The stream's memory is the owner's again. */
     void (*closed)(struct stream *stream);
 };
@@ -39,8 +45,10 @@ struct stream {
         uv_pipe_t pipe;
     } uv;
     const struct stream_events *events;
-    size_t unsent; /* bytes queued */
+    struct secure *secure; /* of TLS, NULL: plain */
+    size_t unsent;         /* bytes queued */
     bool is_reading, is_closing;
+    bool owes_sent; /* events->sent */
 };
 
 /* Take over a connected socket and start reading. Returns 0, or a libuv error: the socket is closed then, and closed
@@ -49,12 +57,24 @@ int stream_open(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
                 const struct stream_events *events);
 
 /*
+ * The same, and shake hands within `timeout_ms`; the context is borrowed during the call. `host`, of a client: the name or
+ * address that the server must prove.
+ */
+int stream_open_tls(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix,
+                    const struct stream_events *events, const struct tls_context *context, const char *host,
+                    unsigned timeout_ms);
+
+/* What TLS says of a connection that broke, or NULL. Lives as long as the stream. */
+const char *stream_why(const struct stream *stream);
+
+/*
  * Send bytes, which are borrowed during the call. Of those that the socket does not take at once `room` may wait.
- * False when that is too little, the connection is broken or memory is out: close it, some may have left.
+ * False when that is too little, the connection is broken, its TLS handshake not over or memory out: close it, some may
+ * have left.
  */
 bool stream_send(struct stream *stream, const void *bytes, size_t len, size_t room);
 
-/* Bytes that wait to leave, as the socket takes them: falls while a slow peer reads. */
+/* Bytes that wait to leave (encrypted, with TLS), as the socket takes them: falls while a slow peer reads. */
 size_t stream_queued(const struct stream *stream);
 
 /* Stop and go on reading: back-pressure. Both may be repeated. */
