@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_handles.c - any bytes as the body of each call, as the text of a reservation and as a reservation: a
- * body is read or refused with a named fault, a text has one spelling, and a reservation that we did not make
- * changes nothing.
+ * fuzz_handles.c - any bytes as the body of each call, as the text of a reservation, as a token of two parts and as a
+ * reservation: a body is read or refused with a named fault, a text and a token have one spelling, and a reservation that we
+ * did not make changes nothing.
  *
  * The first byte says which. Of reservations the limiter's secret is fixed, and half of the inputs are one of
  * its own, changed where the input says, so that the fuzzer gets behind the proof of origin.
@@ -39,8 +39,8 @@ static void fuzz_body(enum call call, const char *at, size_t len)
         require(body.expires_after > 0 && body.expires_after <= CALL_EXPIRES_AFTER_MAX);
         bool has_permit = call == CALL_RENEW || call == CALL_RELEASE;
         bool has_handle = has_permit || call == CALL_SETTLE || call == CALL_CANCEL;
-        require(body.handle_len <= (has_permit ? WEIR_PERMIT_MAX : WEIR_RESERVATION_MAX));
-        require(has_handle == (body.handle_len > 0));
+        require(body.token.own.len <= (has_permit ? WEIR_PERMIT_MAX : WEIR_RESERVATION_MAX));
+        require(has_handle == (body.handle.len > 0));
         require(body.ask.wait <= WEIR_HORIZON && call_outcome_name(body.outcome) != NULL);
         require((call == CALL_RESET) == (body.limit != NULL));
         require(body.limit == NULL || (strlen(body.limit) >= 1 && strlen(body.limit) <= WEIR_NAME_MAX));
@@ -67,6 +67,23 @@ static void fuzz_text(const char *at, size_t len)
     struct text text = text_of(again, sizeof again);
     base64url_encode(&text, bytes, count);
     require(!text.is_cut && slice_equals(text_slice(&text), (struct slice){ at, len }));
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------------------- */
+
+/* Any bytes are a token in one way or in none, and its parts lie in them. */
+static void fuzz_token(const char *at, size_t len)
+{
+    static unsigned char again[TOKEN_MAX];
+    struct token token;
+    if (!token_split((struct slice){ at, len }, TOKEN_OWN_MAX, &token))
+        return;
+    require(token.own.len <= TOKEN_OWN_MAX && token.shared.len <= TOKEN_SHARED_MAX);
+    require(token.own.len + token.shared.len > 0);
+    if (token.shared.len == 0)
+        require(token.own.at == at && token.own.len == len);
+    else
+        require(token_join(&token, again) == len && memcmp(again, at, len) == 0);
 }
 
 /* ---- Reservations ---------------------------------------------------------------------------------------- */
@@ -125,13 +142,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (copy == NULL)
         exit(1);
     memcpy(copy, data + 1, size - 1);
-    unsigned which = data[0] % (CALL_COUNT + 2);
+    unsigned which = data[0] % (CALL_COUNT + 3);
     if (which < CALL_COUNT)
         fuzz_body((enum call)which, copy, size - 1);
     else if (which == CALL_COUNT)
         fuzz_text(copy, size - 1);
-    else
+    else if (which == CALL_COUNT + 1)
         fuzz_reservation(copy, size - 1);
+    else
+        fuzz_token(copy, size - 1);
     free(copy);
     return 0;
 }

@@ -5,11 +5,11 @@
  * Rounding goes one way: published seconds up (a wait that is refused is at least 1), tokens down. Where a
  * decision is undecided its counts are not known, so they are null here and absent there.
  *
- * Elsewhere: the HTTP envelope (response.c).
+ * Elsewhere: the HTTP envelope (response.c); the sentence of a problem document (detail.c).
  */
 #include "wire/answer.h"
 
-#include "wire/base64url.h"
+#include "wire/detail.h"
 
 /* Bounds of published numbers: Structured Fields end at 15 digits, and clients keep seconds in 32 bits. */
 #define INTEGER_MAX UINT64_C(999999999999999)
@@ -191,30 +191,43 @@ static void json_members(struct text *out, const struct weir_answer *answer, wei
     text_literal(out, "]");
 }
 
-static void json_ticket(struct text *out, const struct weir_reservation *ticket, weir_ns expires_after)
+/* The text of a reservation or a permit; false: there is none. */
+static bool json_token_text(struct text *out, const char *member, const void *own, size_t own_len,
+                            struct slice joint)
 {
-    if (ticket->len == 0) {
+    if (own_len == 0 && joint.len == 0)
+        return false;
+    text_string(out, member);
+    if (joint.len > 0)
+        base64url_encode(out, joint.at, joint.len);
+    else
+        base64url_encode(out, own, own_len);
+    text_literal(out, "\"");
+    return true;
+}
+
+static void json_ticket(struct text *out, const struct answer_beside *beside)
+{
+    const struct weir_reservation *ticket = beside->ticket;
+    if (!json_token_text(out, ",\"reservation\":\"", ticket->bytes, ticket->len, beside->joint)) {
         text_literal(out, ",\"reservation\":null,\"expires_after\":null");
         return;
     }
-    text_literal(out, ",\"reservation\":\"");
-    base64url_encode(out, ticket->bytes, ticket->len);
-    text_literal(out, "\",\"expires_after\":");
-    text_seconds(out, expires_after);
+    text_literal(out, ",\"expires_after\":");
+    text_seconds(out, beside->expires_after);
 }
 
-static void json_permit(struct text *out, const struct weir_permit *permit, weir_ns expires_after)
+static void json_permit(struct text *out, const struct answer_beside *beside)
 {
-    if (permit->len == 0) {
+    const struct weir_permit *permit = beside->permit;
+    if (!json_token_text(out, ",\"permit\":\"", permit->bytes, permit->len, beside->joint)) {
         text_literal(out, ",\"permit\":null,\"fence\":null,\"expires_after\":null");
         return;
     }
-    text_literal(out, ",\"permit\":\"");
-    base64url_encode(out, permit->bytes, permit->len);
-    text_literal(out, "\",\"fence\":");
+    text_literal(out, ",\"fence\":");
     text_u64(out, permit->fence);
     text_literal(out, ",\"expires_after\":");
-    text_seconds(out, expires_after);
+    text_seconds(out, beside->expires_after);
 }
 
 static void json_beside(struct text *out, const struct answer_beside *beside)
@@ -226,9 +239,9 @@ static void json_beside(struct text *out, const struct answer_beside *beside)
         text_seconds(out, beside->waited);
     }
     if (beside->ticket != NULL)
-        json_ticket(out, beside->ticket, beside->expires_after);
+        json_ticket(out, beside);
     if (beside->permit != NULL)
-        json_permit(out, beside->permit, beside->expires_after);
+        json_permit(out, beside);
 }
 
 void answer_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
@@ -243,7 +256,7 @@ void answer_json(struct text *out, const struct weir_answer *answer, const struc
 void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
                             bool has_charge)
 {
-    bool is_known = settlement->limit != WEIR_NO_LIMIT;
+    bool is_known = settlement->limit != WEIR_NO_LIMIT || limit != NULL;
     text_literal(out, "{");
     if (has_charge) {
         text_literal(out, "\"charged\":");
@@ -295,71 +308,6 @@ void answer_batch_close(struct text *out)
 
 /* ---- Problem documents ----------------------------------------------------------------------------------- */
 
-/* One sentence for what cannot be read off the numbers: why no wait helps, or why nothing could be decided. */
-static const char *detail_of(const struct weir_decision *decision)
-{
-    switch (decision->reason) {
-    case WEIR_REASON_ATTRIBUTE:
-        return "an attribute's value is one that no limit accepts";
-    case WEIR_REASON_MISSING_KEY:
-        return "the request lacks an attribute that the limit counts by";
-    case WEIR_REASON_STORE:
-        return "the shared store did not answer in time";
-    case WEIR_REASON_FULL:
-        return "there is no room to count a new key";
-    case WEIR_REASON_CONTENDED:
-        return "too many requests for new keys came at once";
-    case WEIR_REASON_TIME:
-        return "the time of the request is beyond what can be counted";
-    default:
-        return decision->outcome == WEIR_NEVER ? "the cost is above the limit's capacity: no wait can help"
-                                               : NULL;
-    }
-}
-
-/* How many may wait for the one limit that lets callers wait; 0: there are several. */
-static uint32_t only_queue(const struct weir_answer *answer)
-{
-    uint32_t queue = 0;
-    for (size_t i = 0; i < answer->count; i++) {
-        const struct weir_contract_limit *limit = limit_of(answer, &answer->each[i]);
-        if (limit == NULL || is_watched(answer, i) || limit->wait.up_to == 0)
-            continue;
-        if (queue > 0)
-            return 0;
-        queue = limit->wait.queue;
-    }
-    return queue;
-}
-
-/* What happened to a request that could have waited, and the cure. */
-static void wait_detail(struct text *out, enum answer_wait wait, const struct weir_answer *answer, weir_ns now)
-{
-    static const char *const fixed[] = {
-        [ANSWER_WAIT_UNASKED] = "it did not say how long it can wait: send `wait`, in seconds, to get a turn",
-        [ANSWER_WAIT_NO_WISH] =
-            "it did not say how long it can wait: send `Prefer: wait=SECONDS` to get a turn",
-        [ANSWER_WAIT_LOOKS] = "this call only looks at permits and does not wait for one: /v1/acquire does",
-        [ANSWER_WAIT_LATE] = ", later than you can wait",
-        [ANSWER_WAIT_BEYOND] = ", later than the limit lets callers wait",
-        [ANSWER_WAIT_FULL] = "the queue of a limit is full: ask again later",
-        [ANSWER_WAIT_CROWDED] = "too many requests wait at this server: ask again later",
-        [ANSWER_WAIT_OVER] = "its turn did not come while it could wait: ask again, or wait longer",
-        [ANSWER_WAIT_RESTARTED] = "the limit was changed and starts afresh: ask again",
-    };
-    uint32_t queue = only_queue(answer);
-    if (wait == ANSWER_WAIT_LATE || wait == ANSWER_WAIT_BEYOND) {
-        text_literal(out, "its turn would come in ");
-        text_seconds(out, retry_after(&answer->decision, now));
-        text_literal(out, " s");
-    } else if (wait == ANSWER_WAIT_FULL && queue > 0) {
-        text_u64(out, queue);
-        text_literal(out, " wait already: the queue is full, ask again later");
-        return;
-    }
-    text_string(out, fixed[wait]);
-}
-
 static const char *problem_type(enum weir_outcome outcome)
 {
     switch (outcome) {
@@ -387,15 +335,11 @@ void answer_problem_json(struct text *out, const struct weir_answer *answer, con
     const struct weir_contract_limit *limit = replies(answer);
     const char *title =
         limit != NULL && limit->reply_title != NULL ? limit->reply_title : problem_title(outcome);
-    char space[160];
-    struct text waits = text_of(space, sizeof space);
-    if (beside != NULL && beside->wait != ANSWER_WAIT_UNTOLD)
-        wait_detail(&waits, beside->wait, answer, now);
-    const char *usual = detail_of(&answer->decision);
-    struct slice detail = limit != NULL && limit->reply_detail != NULL ? slice_of(limit->reply_detail)
-                          : waits.len > 0                              ? text_slice(&waits)
-                          : usual != NULL                              ? slice_of(usual)
-                                                                       : SLICE("");
+    char space[256];
+    struct text found = text_of(space, sizeof space);
+    answer_detail(&found, answer, beside, retry_after(&answer->decision, now));
+    struct slice detail =
+        limit != NULL && limit->reply_detail != NULL ? slice_of(limit->reply_detail) : text_slice(&found);
     bool is_first = true;
     text_string(out, problem_type(outcome));
     text_json(out, slice_of(title));
@@ -547,6 +491,17 @@ static void draft_field(struct text *out, const struct weir_answer *answer, weir
         text_literal(out, "\r\n");
 }
 
+/* What answered in place of the store: the binding limit's policy, or of a request that passes any other limit's that took
+   part. */
+static enum weir_policy degraded_policy(const struct weir_answer *answer)
+{
+    enum weir_policy policy = answer->decision.policy;
+    for (size_t i = 0; i < answer->count && policy == WEIR_POLICY_NONE && passes(answer->decision.outcome); i++)
+        if (!is_watched(answer, i))
+            policy = answer->each[i].policy;
+    return policy;
+}
+
 /* The field that says that an answer came from less than was asked for; closed and overflow need no warning. */
 static void degraded_field(struct text *out, enum weir_policy policy)
 {
@@ -583,5 +538,5 @@ void answer_fields(struct text *out, enum weir_headers headers, const struct wei
         draft_field(out, answer, now, true);
         draft_field(out, answer, now, false);
     }
-    degraded_field(out, decision->policy);
+    degraded_field(out, degraded_policy(answer));
 }

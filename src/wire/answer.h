@@ -19,13 +19,15 @@
 
 #include "base/bytes.h"
 #include "weir_contract.h"
+#include "wire/base64url.h"
 #include "wire/text.h"
+#include "wire/token.h"
 
 /* A decision's JSON, one item of a batch with its comma, a problem document: never longer. */
 #define ANSWER_JSON_MAX ((size_t)32 << 10)
 
 /* Any response that answer_decision() or answer_error() writes. */
-#define ANSWER_MAX ((size_t)56 << 10)
+#define ANSWER_MAX (((size_t)56 << 10) + BASE64URL_LEN(TOKEN_MAX))
 
 enum answer_door { ANSWER_CHECK, ANSWER_AUTH, ANSWER_AUTH_NGINX, ANSWER_AUTH_ACCEL };
 
@@ -47,8 +49,9 @@ enum answer_wait {
 struct answer_beside {
     const struct weir_reservation *ticket; /* POST /v1/reserve; len 0: nothing was reserved */
     const struct weir_permit *permit;      /* POST /v1/acquire; len 0: nothing is held */
-    weir_ns expires_after;                 /* of either, from `now` */
-    bool has_waited;                       /* the request waited, for so long */
+    struct slice joint;    /* the bytes of either with its part in the shared store; empty: it has none */
+    weir_ns expires_after; /* of either, from `now` */
+    bool has_waited;       /* the request waited, for so long */
     weir_ns waited;
     enum answer_wait wait;
     uint64_t preferred; /* the seconds of a `Prefer: wait=` that was heard: the reply says how many counted */

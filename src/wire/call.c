@@ -54,15 +54,27 @@ static bool read_limit(struct body *body, void *into)
     return body_string(body, "limit", WEIR_NAME_MAX, "send the name of a limit", &out->limit);
 }
 
-/* The bytes of a text that an earlier call answered, at most `max` of them. */
-static bool read_handle(struct body *body, struct call_body *out, const char *member, size_t max,
+/*
+ * The bytes of a text that an earlier call answered; `own_max`: of the part that is ours. They are fewer than the text: in
+ * scratch they take its place where it had escapes, and else what its quotes in the body are the room for.
+ */
+static bool read_handle(struct body *body, struct call_body *out, const char *member, size_t own_max,
                         const char *cure)
 {
-    enum json_token token = json_next(&body->json);
+    struct json *json = &body->json;
+    enum json_token token = json_next(json);
+    struct slice text = json->text;
     if (token != TOKEN_STRING)
         return body_refuse_type(body, token, member, body_none, cure);
-    if (body->json.text.len == 0 || !base64url_decode(body->json.text, out->handle, max, &out->handle_len))
+    char *end = json->scratch + json->scratch_len;
+    bool is_there = json->scratch_len >= text.len && text.at == end - text.len;
+    char *at = is_there ? end - text.len : end;
+    size_t room = (size_t)(json->scratch + json->scratch_cap - at), len;
+    if (text.len == 0 || !base64url_decode(text, (unsigned char *)at, room < TOKEN_MAX ? room : TOKEN_MAX, &len)
+        || !token_split((struct slice){ at, len }, own_max, &out->token))
         return body_refuse_string(body, member, body_none, cure);
+    json->scratch_len = (size_t)(at - json->scratch) + len;
+    out->handle = (struct slice){ at, len };
     return true;
 }
 
@@ -190,7 +202,8 @@ int call_parse(enum call call, const struct check_storage *storage, const char *
     out->limit = NULL;
     out->is_bound = false;
     out->outcome = CALL_OK;
-    out->handle_len = 0;
+    out->handle = SLICE("");
+    out->token = (struct token){ .own = { NULL, 0 } };
     bool is_good = body_begin(&body, at, len, calls[call].example)
                    && body_members(&body, &calls[call].object, out, &seen) && is_complete(&body, call, seen)
                    && body_end(&body);

@@ -11,7 +11,7 @@
  *     renew    {"permit": "AQIA..."}
  *     release  {"permit": "AQIA...", "outcome": "ok"}
  *
- * A reservation or a permit is the base64url of its bytes. Whether it is one of ours only the limiter can say.
+ * A reservation or a permit is the base64url of its bytes (token.h). Whether it is one of ours only who gave it can say.
  */
 #ifndef WEIR_WIRE_CALL_H
 #define WEIR_WIRE_CALL_H
@@ -19,6 +19,7 @@
 #include <assert.h>
 
 #include "wire/check.h"
+#include "wire/token.h"
 
 enum call {
     CALL_RESERVE,
@@ -51,8 +52,8 @@ struct call_body {
     const char *limit;         /* reset */
     bool is_bound;             /* acquire: the permit ends with the connection */
     enum call_outcome outcome; /* release */
-    size_t handle_len;         /* settle, cancel: a reservation; renew, release: a permit */
-    unsigned char handle[WEIR_RESERVATION_MAX];
+    struct slice handle;       /* settle, cancel: a reservation; renew, release: a permit; in the storage */
+    struct token token;        /* its parts */
 };
 
 /* As check_parse(). Strings of *out are in the body or in the storage. */
@@ -63,6 +64,6 @@ int call_parse(enum call call, const struct check_storage *storage, const char *
 void call_fault_attribute(struct check_fault *fault, enum call call, const struct call_body *body,
                           size_t attribute, const char *message);
 
-static_assert(WEIR_PERMIT_MAX <= WEIR_RESERVATION_MAX, "a handle holds either");
+static_assert(WEIR_PERMIT_MAX <= TOKEN_OWN_MAX, "a token holds either");
 
 #endif

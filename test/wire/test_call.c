@@ -52,11 +52,11 @@ static void each_call_has_its_members(void **state)
 
     assert_int_equal(parse(CALL_SETTLE, "{\"cost\":0,\"reservation\":\"-_8B\"}"), 0);
     assert_int_equal(body.ask.cost, 0);
-    assert_int_equal(body.handle_len, 3);
-    assert_memory_equal(body.handle, "\xfb\xff\x01", 3);
+    assert_int_equal(body.handle.len, 3);
+    assert_memory_equal(body.handle.at, "\xfb\xff\x01", 3);
 
     assert_int_equal(parse(CALL_CANCEL, "{\"reservation\":\"AA\"}"), 0);
-    assert_int_equal(body.handle_len, 1);
+    assert_int_equal(body.handle.len, 1);
 
     assert_int_equal(parse(CALL_REFUND, "{\"attributes\":{},\"cost\":9223372036854775807}"), 0);
     assert_int_equal(body.ask.attribute_count, 0);
@@ -78,11 +78,11 @@ static void each_call_has_its_members(void **state)
     assert_true(body.is_bound);
 
     assert_int_equal(parse(CALL_RENEW, "{\"permit\":\"-_8B\"}"), 0);
-    assert_int_equal(body.handle_len, 3);
-    assert_memory_equal(body.handle, "\xfb\xff\x01", 3);
+    assert_int_equal(body.handle.len, 3);
+    assert_memory_equal(body.handle.at, "\xfb\xff\x01", 3);
 
     assert_int_equal(parse(CALL_RELEASE, "{\"permit\":\"AA\",\"outcome\":\"dropped\"}"), 0);
-    assert_int_equal(body.handle_len, 1);
+    assert_int_equal(body.handle.len, 1);
     assert_int_equal(body.outcome, CALL_DROPPED);
 }
 
