@@ -52,7 +52,8 @@ const char *contract_default(const char *command);
 
 /*
  * Load `path` ("-": standard input; NULL: contract_default()). A bad one is told with its diagnostics, and NULL; a
- * good one's warnings are told where `warns` (a review wants them, a single decision does not). The caller frees it.
+ * good one's warnings are told where `warns` (a review wants them, a single decision does not). Shared limits are counted in
+ * this process, which stands for the whole fleet. The caller frees it.
  */
 struct weir_contract *contract_open(const char *command, const char *path, bool warns);
 

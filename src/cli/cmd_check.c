@@ -23,7 +23,7 @@ static const char about[] = "Decide a request by CONTRACT, from a fresh state, o
                             "URL is http://HOST:PORT or unix:PATH. Permits are only looked at.\n";
 
 /* Longest secret of a tokens file's line that is worth sending. */
-#define TOKEN_MAX 1024
+#define SECRET_MAX 1024
 
 struct check {
     struct cli_request request;
@@ -96,6 +96,9 @@ static int check_here(const struct check *check, const struct weir_request *requ
     struct weir_contract *contract = contract_open("check", check->contract_path, false);
     if (contract == NULL)
         return EXIT_WRONG;
+    if (weir_contract_has_shared(contract))
+        tell("weir check: limits of scope: fleet are counted in this process alone; a server with --store "
+             "shares them");
     int status = decide_here(check, contract, request);
     weir_contract_free(contract);
     return status;
@@ -104,10 +107,10 @@ static int check_here(const struct check *check, const struct weir_request *requ
 /* ---- A server -------------------------------------------------------------------------------------------- */
 
 /* Read the secret of --token-file: its first line. */
-static bool token_read(const char *path, char out[TOKEN_MAX + 1])
+static bool token_read(const char *path, char out[SECRET_MAX + 1])
 {
     FILE *file = fopen(path, "re");
-    size_t len = file == NULL ? 0 : fread(out, 1, TOKEN_MAX, file);
+    size_t len = file == NULL ? 0 : fread(out, 1, SECRET_MAX, file);
     bool is_read = file != NULL && ferror(file) == 0;
     if (!is_read)
         complain("check", "--token-file %.200s: %s", path, strerror(errno));
@@ -123,7 +126,7 @@ static bool token_read(const char *path, char out[TOKEN_MAX + 1])
 /* Make the field line that carries the token, if there is one. */
 static bool token_field(const struct check *check, char *out, size_t cap)
 {
-    char storage[TOKEN_MAX + 1];
+    char storage[SECRET_MAX + 1];
     const char *token = getenv("WEIR_TOKEN");
     out[0] = '\0';
     if (check->token_file != NULL) {
@@ -138,8 +141,8 @@ static bool token_field(const struct check *check, char *out, size_t cap)
             complain("check", "the token holds a blank or a byte that is not ASCII; give the secret alone");
             return false;
         }
-    if (strlen(token) > TOKEN_MAX) {
-        complain("check", "the token is longer than %d bytes", TOKEN_MAX);
+    if (strlen(token) > SECRET_MAX) {
+        complain("check", "the token is longer than %d bytes", SECRET_MAX);
         return false;
     }
     (void)snprintf(out, cap, "Authorization: Bearer %s\r\n", token);
@@ -149,7 +152,7 @@ static bool token_field(const struct check *check, char *out, size_t cap)
 static int check_there(const struct check *check, const struct weir_request *request)
 {
     static struct client client; /* too large for the stack */
-    char field[TOKEN_MAX + 64];
+    char field[SECRET_MAX + 64];
     if (!client_init(&client, check->server_url)) {
         complain("check", "--server %s", client.error);
         return EXIT_WRONG;

@@ -2,13 +2,18 @@
 /*
  * cmd_serve.c - `weir serve`: reads the arguments; net/server.c serves.
  */
+#include <stdlib.h>
+
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "fleet/url.h"
 #include "net/server.h"
 
 static const char about[] = "Answer requests by CONTRACT (default ./weir.yaml, then /etc/weir/weir.yaml; -\n"
                             "reads standard input) until SIGTERM. ADDR is HOST:PORT, [V6]:PORT, PORT (on\n"
-                            "loopback), unix:PATH or fd:N. Without any door: --http 8080.\n";
+                            "loopback), unix:PATH or fd:N. Without any door: --http 8080. URL is\n"
+                            "redis://HOST:PORT[/DB], redis+unix:///PATH, redis+sentinel://HOSTS/NAME or\n"
+                            "redis+cluster://HOSTS; rediss for TLS. A password only in WEIR_STORE.\n";
 
 static bool options_fill_http(const struct option_list *http, struct server_options *out)
 {
@@ -22,6 +27,20 @@ static bool options_fill_http(const struct option_list *http, struct server_opti
     return true;
 }
 
+/* Arguments are seen by everybody on the machine. True also where the URL is no URL: that is told better later. */
+static bool is_free_of_secrets(const char *store_url)
+{
+    static struct url url; /* large for the stack */
+    const char *why;
+    if (store_url == NULL || store_url == getenv("WEIR_STORE") || !url_parse(store_url, &url, &why)
+        || url.password == NULL)
+        return true;
+    complain("serve",
+             "--store has a password, which every process of the machine can read: set WEIR_STORE instead, or "
+             "store.url of the contract");
+    return false;
+}
+
 int cmd_serve(int argc, char **argv)
 {
     struct server_options server = { .contract_path = NULL };
@@ -31,13 +50,13 @@ int cmd_serve(int argc, char **argv)
     const struct option options[] = {
         { OPTION_LIST, "http", "ADDR", "listen for HTTP", &http, 0, 0 },
         { OPTION_TEXT, "admin", "ADDR", "listen for admin calls", &server.admin, 0, 0 },
+        { OPTION_TEXT, "store", "URL", "count limits of scope: fleet here", &server.store_url, 0, 0 },
         { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
         { OPTION_NUMBER, "keys", "N", "keys that are live at once", &keys, 1, UINT64_C(1) << 32 },
         { OPTION_TEXT, "tokens", "FILE", "who may call", &server.tokens_path, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
         { OPTION_LATER, "resp", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "grpc", NULL, NULL, NULL, 0, 0 },
-        { OPTION_LATER, "store", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "tls-cert", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "tls-key", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "tls-client-ca", NULL, NULL, NULL, 0, 0 },
@@ -52,7 +71,7 @@ int cmd_serve(int argc, char **argv)
         complain("serve", "'%.200s' is a second contract beside '%.200s'; give one", argv[2], argv[1]);
         return EXIT_WRONG;
     }
-    if (!options_fill_http(&http, &server))
+    if (!options_fill_http(&http, &server) || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
     server.contract_path = operands == 1 ? argv[1] : contract_default("serve");
     server.workers = (unsigned)workers;

@@ -33,6 +33,7 @@ int ask_decide(const struct weir_contract *contract, const struct ask *ask, stru
     out->now = ask->now;
     out->has_waited = false;
     out->wait = ANSWER_WAIT_UNTOLD;
+    out->handle = SLICE("");
     switch (ask->kind) {
     case ASK_RESERVE:
         return weir_contract_reserve(contract, ask->request, ask->now, ask->hold, &out->answer, &out->ticket);

@@ -42,6 +42,9 @@ struct verdict {
         struct weir_reservation ticket; /* ASK_RESERVE; len 0: nothing was reserved */
         struct weir_permit permit;      /* ASK_ACQUIRE; len 0: nothing is held */
     };
+    struct slice
+        handle; /* of the same in the shared store; empty: it has no part there. Then permit.fence and .expires_at are set
+                            also where permit.len is 0 */
 };
 
 struct ask {

@@ -3,11 +3,14 @@
  * calls.c - POST /v1/reserve, settle, cancel, refund, reset and reload.
  *
  * Idea: reserve is a check whose cost is settled later, and is asked like one. The others change what is
- * counted and are answered at once; what they name that is not there (a limit, a reservation) is 404 with its
- * `field`, because the body was good.
+ * counted and are answered at once, or when the shared store has (operate.c); what they name that is not there (a
+ * limit, a reservation) is 404 with its `field`, because the body was good.
  */
 #include "net/calls.h"
 
+#include <stdio.h>
+
+#include "net/operate.h"
 #include "net/worker.h"
 
 /* ---- What they have in common ---------------------------------------------------------------------------- */
@@ -27,21 +30,45 @@ bool calls_read(const struct request *request, enum call call, struct call_body 
     return false;
 }
 
+/* A token that has a part of ours as well as one of the store's. */
+static bool is_joint(const struct call_body *body)
+{
+    return body == NULL || body->token.shared.len > 0;
+}
+
+static void answer_stranger(struct turn *turn, enum call call, const struct call_body *body, int code)
+{
+    if (call == CALL_RELEASE && is_joint(body))
+        turn_error(turn, 404,
+                   "a part of the permit was given by another server or before a restart, which alone can have "
+                   "it back: "
+                   "what the shared store has of it is returned",
+                   SLICE("permit"), SLICE(""));
+    else if (is_joint(body))
+        turn_error(turn, 404,
+                   "a part of it was given by another server or before a restart, which alone can change it: "
+                   "send it to "
+                   "the server that answered it",
+                   code == WEIR_ERR_PERMIT ? SLICE("permit") : SLICE("reservation"), SLICE(""));
+    else if (code == WEIR_ERR_RESERVATION)
+        turn_error(turn, 404, weir_error_text(code), SLICE("reservation"), SLICE(""));
+    else
+        turn_error(turn, 404,
+                   "the permit was given by another server or before a restart, or is damaged: stop what it "
+                   "covered, and acquire again",
+                   SLICE("permit"), SLICE(""));
+}
+
 void calls_answer_code(struct turn *turn, enum call call, const struct call_body *body, int code)
 {
     const struct weir_contract *contract = turn->conn->worker->server->contract;
     struct check_fault fault;
     struct weir_fault found;
-    if (body->handle_len == 0 && weir_contract_validate(contract, &body->ask, &found) != 0) {
+    if (body != NULL && body->handle.len == 0 && weir_contract_validate(contract, &body->ask, &found) != 0) {
         call_fault_attribute(&fault, call, body, found.attribute, found.message);
         answer_fault(turn, &fault);
-    } else if (code == WEIR_ERR_RESERVATION) {
-        turn_error(turn, 404, weir_error_text(code), SLICE("reservation"), SLICE(""));
-    } else if (code == WEIR_ERR_PERMIT) {
-        turn_error(turn, 404,
-                   "the permit was given by another server or before a restart, or is damaged: stop what it "
-                   "covered, and acquire again",
-                   SLICE("permit"), SLICE(""));
+    } else if (code == WEIR_ERR_RESERVATION || code == WEIR_ERR_PERMIT) {
+        answer_stranger(turn, call, body, code);
     } else if (code == WEIR_ERR_COST) {
         turn_error(turn, 400, weir_error_text(code), SLICE("cost"), SLICE(""));
     } else if (code == WEIR_ERR_FULL) {
@@ -71,29 +98,39 @@ void handle_reserve(struct request *request)
 
 /* ---- settle, cancel, refund ------------------------------------------------------------------------------ */
 
-static int change(const struct server *server, enum call call, const struct call_body *body, weir_ns now,
-                  struct weir_settlement *out)
-{
-    struct weir *limiter = weir_contract_limiter(server->contract);
-    switch (call) {
-    case CALL_SETTLE:
-        return weir_settle(limiter, body->handle, body->handle_len, body->ask.cost, now, out);
-    case CALL_CANCEL:
-        return weir_cancel(limiter, body->handle, body->handle_len, now, out);
-    default:
-        return weir_contract_refund(server->contract, &body->ask, now, out);
-    }
-}
-
 /*
  * The name of the limit with least left. Its id is one of the set that was in force at the call; where that may
  * have been either of two, because a reload came in between, no name is better than a wrong one.
  */
-static const char *name_of(struct worker *worker, const struct weir_set *before, weir_limit_id limit)
+static void copy_name(struct worker *worker, const struct weir_set *before, weir_limit_id limit, char *out)
 {
     const struct edition *edition = edition_in_force(worker);
     bool is_known = limit != WEIR_NO_LIMIT && edition->set == before && (size_t)limit < edition->limit_count;
-    return is_known ? edition->limits[limit].name : NULL;
+    (void)snprintf(out, WEIR_NAME_MAX + 1, "%s", is_known ? edition->limits[limit].name : "");
+}
+
+int calls_settle(struct worker *worker, enum call call, const struct call_body *body, weir_ns now,
+                 struct weir_settlement *out, char *limit)
+{
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    const struct weir_set *before = weir_set_current(limiter);
+    struct slice own = body->token.own;
+    int code = call == CALL_SETTLE ? weir_settle(limiter, own.at, own.len, body->ask.cost, now, out)
+                                   : weir_cancel(limiter, own.at, own.len, now, out);
+    if (code == 0)
+        copy_name(worker, before, out->limit, limit);
+    return code;
+}
+
+int calls_refund(struct worker *worker, const struct weir_request *request, weir_ns now,
+                 struct weir_settlement *out, char *limit)
+{
+    const struct weir_contract *contract = worker->server->contract;
+    const struct weir_set *before = weir_set_current(weir_contract_limiter(contract));
+    int code = weir_contract_refund(contract, request, now, out);
+    if (code == 0)
+        copy_name(worker, before, out->limit, limit);
+    return code;
 }
 
 static void settle(struct request *request, enum call call)
@@ -102,10 +139,17 @@ static void settle(struct request *request, enum call call)
     struct worker *worker = turn->conn->worker;
     struct weir_settlement done;
     struct call_body body;
+    char limit[WEIR_NAME_MAX + 1];
     if (!calls_read(request, call, &body))
         return;
-    const struct weir_set *before = weir_set_current(weir_contract_limiter(worker->server->contract));
-    int code = change(worker->server, call, &body, turn->now, &done);
+    if (body.token.shared.len > 0) {
+        operate_settle(turn, call, &body);
+        return;
+    }
+    if (call == CALL_REFUND && operate_refund(turn, &body))
+        return;
+    int code = call == CALL_REFUND ? calls_refund(worker, &body.ask, turn->now, &done, limit)
+                                   : calls_settle(worker, call, &body, turn->now, &done, limit);
     if (code != 0) {
         calls_answer_code(turn, call, &body, code);
         return;
@@ -113,7 +157,7 @@ static void settle(struct request *request, enum call call)
     counter_add(&worker->counters.dropped, done.dropped);
     char space[512];
     struct text text = text_of(space, sizeof space);
-    answer_settlement_json(&text, &done, name_of(worker, before, done.limit), call == CALL_SETTLE);
+    answer_settlement_json(&text, &done, limit[0] == '\0' ? NULL : limit, call == CALL_SETTLE);
     turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }
 
@@ -141,7 +185,7 @@ void handle_reset(struct request *request)
     struct call_body body;
     struct check_fault fault;
     struct weir_fault found;
-    if (!calls_read(request, CALL_RESET, &body))
+    if (!calls_read(request, CALL_RESET, &body) || operate_reset(turn, &body))
         return;
     int code = weir_contract_reset(contract, body.limit, body.ask.attributes, body.ask.attribute_count, &found);
     if (code == 0) {

@@ -169,10 +169,15 @@ struct answer_manner turn_manner(const struct turn *turn);
 /* Whether it is the last reply of its connection in a drain. */
 bool turn_is_last(const struct turn *turn);
 
-/* Where a turn's reply is made now: the output when it is at the front, else aside until its turn comes. Then it is
-   done; from the output count and send it, from aside keep its bytes. */
+/* Where a turn's reply is made now: the output when it is at the front of the connection being served, else aside until its turn
+   comes. Then it is done; from the output count and send it, from aside keep its bytes. */
 struct text *turn_begin(struct turn *turn);
 void turn_end(struct turn *turn, unsigned status, const struct text *text);
+
+/* A turn that is answered outside of its handler: where it is at the front the connection is entered, and left afterwards. False:
+   there is nothing to leave, its reply is kept and worker_mark() has it sent. */
+bool turn_enter(struct turn *turn);
+void turn_leave(struct conn *conn);
 
 /* Count bytes that a turn's reply takes while it waits; false: that would be too much, and the connection is closed. */
 bool turn_hold(struct turn *turn, size_t bytes);
@@ -206,8 +211,15 @@ void turn_refuse(struct turn *turn);
 
 /* ---- permits.c ------------------------------------------------------------------------------------------- */
 
-/* The permit of an answer ends with the connection, which has room for it; false: out of memory. */
-bool permits_bind(struct conn *conn, const struct weir_permit *permit);
+/* A permit, by its token, ends with the connection, which has room for it; false: out of memory. */
+bool permits_bind(struct conn *conn, struct slice token, weir_ns expires_at);
+
+/* One that is bound there was returned or is lost, or was renewed; nothing where it is not. */
+void permits_unbind(struct conn *conn, struct slice token);
+void permits_renewed(struct conn *conn, struct slice token, weir_ns expires_at);
+
+/* Nobody has it: give it back, to this process and to the store. */
+void permits_give_back(struct worker *worker, struct slice token, weir_ns now);
 
 /* The connection ends: give back what is bound to it. */
 void permits_return(struct conn *conn);

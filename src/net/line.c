@@ -228,11 +228,27 @@ void line_advance(struct conn *conn)
 
 /* ---- Replies that are text ------------------------------------------------------------------------------- */
 
+/* While another connection's replies are in the output it is not ours. */
+bool turn_enter(struct turn *turn)
+{
+    struct conn *conn = turn->conn;
+    bool may_enter = !conn->is_active && turn == conn->first && conn->worker->out.len == 0;
+    if (may_enter)
+        conn_enter(conn);
+    return may_enter;
+}
+
+void turn_leave(struct conn *conn)
+{
+    conn->since = conn->worker->second;
+    conn_leave(conn);
+}
+
 struct text *turn_begin(struct turn *turn)
 {
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
-    if (turn == conn->first) {
+    if (turn == conn->first && conn->is_active) {
         turn->keeps_alive = turn->keeps_alive && !turn_is_last(turn);
         if (worker->out.cap - worker->out.len < ANSWER_MAX)
             line_flush(conn);

@@ -21,6 +21,7 @@
 /* What a scrape reads: every worker's counters by the rows of one edition. */
 struct scrape {
     struct server *server;
+    const struct worker *worker; /* that answers */
     const struct edition *edition;
     uint64_t *waiting; /* in the queues of each limit */
 };
@@ -406,6 +407,7 @@ static void write_all(struct text *out, const struct scrape *scrape)
     write_times(out, scrape->server);
     write_waiting(out, scrape);
     write_permits(out, scrape->server);
+    store_end_metrics(scrape->worker, out);
 }
 
 /* Ids of limits are read by: a reload in between makes it start over. */
@@ -419,7 +421,7 @@ void handle_metrics(struct request *request)
     struct worker *worker = request->turn->conn->worker;
     size_t size = TEXT_BASE + edition_in_force(worker)->limit_count * TEXT_PER_LIMIT;
     for (bool is_done = false; !is_done;) {
-        struct scrape scrape = { worker->server, edition_in_force(worker), NULL };
+        struct scrape scrape = { worker->server, worker, edition_in_force(worker), NULL };
         size_t limits = scrape.edition->limit_count;
         char *space = malloc(size);
         scrape.waiting = malloc((limits + 1) * sizeof *scrape.waiting);

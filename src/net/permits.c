@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "net/calls.h"
+#include "net/operate.h"
 #include "net/worker.h"
 
 /* ---- Bound to a connection --------------------------------------------------------------------------------------- */
@@ -20,17 +21,17 @@ struct bound {
     struct bound *next;
     weir_ns expires_at; /* as far as this connection knows */
     size_t len;
-    unsigned char bytes[];
+    char bytes[]; /* its token */
 };
 
-bool permits_bind(struct conn *conn, const struct weir_permit *permit)
+bool permits_bind(struct conn *conn, struct slice token, weir_ns expires_at)
 {
-    struct bound *bound = malloc(sizeof *bound + permit->len);
+    struct bound *bound = malloc(sizeof *bound + token.len);
     if (bound == NULL)
         return false;
-    bound->expires_at = permit->expires_at;
-    bound->len = permit->len;
-    memcpy(bound->bytes, permit->bytes, permit->len);
+    bound->expires_at = expires_at;
+    bound->len = token.len;
+    memcpy(bound->bytes, token.at, token.len);
     bound->next = conn->bound;
     conn->bound = bound;
     return true;
@@ -45,12 +46,26 @@ static void unbind(struct conn *conn, struct bound **link)
 }
 
 /* Where the connection keeps a permit; NULL: it does not. */
-static struct bound **find_bound(struct conn *conn, const void *bytes, size_t len)
+static struct bound **find_bound(struct conn *conn, struct slice token)
 {
     for (struct bound **link = &conn->bound; *link != NULL; link = &(*link)->next)
-        if ((*link)->len == len && memcmp((*link)->bytes, bytes, len) == 0)
+        if ((*link)->len == token.len && memcmp((*link)->bytes, token.at, token.len) == 0)
             return link;
     return NULL;
+}
+
+void permits_unbind(struct conn *conn, struct slice token)
+{
+    struct bound **bound = find_bound(conn, token);
+    if (bound != NULL)
+        unbind(conn, bound);
+}
+
+void permits_renewed(struct conn *conn, struct slice token, weir_ns expires_at)
+{
+    struct bound **bound = find_bound(conn, token);
+    if (bound != NULL)
+        (*bound)->expires_at = expires_at;
 }
 
 _Static_assert(BOUND_MAX == 128, "what a full connection is told says so");
@@ -70,16 +85,27 @@ static bool reserve_bound(struct conn *conn, weir_ns now)
     return true;
 }
 
+void permits_give_back(struct worker *worker, struct slice token, weir_ns now)
+{
+    struct weir *limiter = weir_contract_limiter(worker->server->contract);
+    struct token parts;
+    bool was_held = false;
+    if (!token_split(token, WEIR_PERMIT_MAX, &parts))
+        return; /* it is ours */
+    bool is_known =
+        parts.own.len == 0 || weir_release(limiter, parts.own.at, parts.own.len, now, &was_held) == 0;
+    if (parts.shared.len > 0)
+        operate_give_back(worker, FLEET_RELEASE, parts.shared);
+    if (is_known && (was_held || parts.shared.len > 0))
+        counter_add(&worker->counters.permits[PERMIT_RETURNED], 1);
+}
+
 void permits_return(struct conn *conn)
 {
-    struct worker *worker = conn->worker;
-    struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    weir_ns now = conn->bound == NULL ? 0 : ticker_now(worker);
+    weir_ns now = conn->bound == NULL ? 0 : ticker_now(conn->worker);
     while (conn->bound != NULL) {
         const struct bound *bound = conn->bound;
-        bool was_held;
-        if (weir_release(limiter, bound->bytes, bound->len, now, &was_held) == 0 && was_held)
-            counter_add(&worker->counters.permits[PERMIT_RETURNED], 1);
+        permits_give_back(conn->worker, (struct slice){ bound->bytes, bound->len }, now);
         unbind(conn, &conn->bound);
     }
 }
@@ -117,26 +143,27 @@ void handle_renew(struct request *request)
     weir_ns expires_at;
     if (!calls_read(request, CALL_RENEW, &body))
         return;
+    if (body.token.shared.len > 0) {
+        operate_renew(turn, &body);
+        return;
+    }
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    int code = weir_renew(limiter, body.handle, body.handle_len, turn->now, &expires_at);
+    int code = weir_renew(limiter, body.handle.at, body.handle.len, turn->now, &expires_at);
     if (code != 0) {
         calls_answer_code(turn, CALL_RENEW, &body, code);
         return;
     }
-    struct bound **bound = find_bound(conn, body.handle, body.handle_len);
     bool is_lost = expires_at == WEIR_NO_TIME;
     counter_add(&worker->counters.permits[is_lost ? PERMIT_LOST : PERMIT_RENEWED], 1);
     if (is_lost) {
-        if (bound != NULL)
-            unbind(conn, bound);
+        permits_unbind(conn, body.handle);
         turn_error(
             turn, 404,
             "the permit has expired or was released, and another may have its place: stop what it covered",
             SLICE("permit"), SLICE(""));
         return;
     }
-    if (bound != NULL)
-        (*bound)->expires_at = expires_at;
+    permits_renewed(conn, body.handle, expires_at);
     char space[128];
     struct text text = text_of(space, sizeof space);
     answer_renewed_json(&text, expires_at > turn->now ? expires_at - turn->now : 0);
@@ -152,15 +179,17 @@ void handle_release(struct request *request)
     bool was_held;
     if (!calls_read(request, CALL_RELEASE, &body))
         return;
+    if (body.token.shared.len > 0) {
+        operate_release(turn, &body);
+        return;
+    }
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    int code = weir_release(limiter, body.handle, body.handle_len, turn->now, &was_held);
+    int code = weir_release(limiter, body.handle.at, body.handle.len, turn->now, &was_held);
     if (code != 0) {
         calls_answer_code(turn, CALL_RELEASE, &body, code);
         return;
     }
-    struct bound **bound = find_bound(conn, body.handle, body.handle_len);
-    if (bound != NULL)
-        unbind(conn, bound);
+    permits_unbind(conn, body.handle);
     counter_add(&worker->counters.permits[was_held ? PERMIT_RELEASED : PERMIT_LOST], 1);
     counter_add(&worker->counters.releases[body.outcome], 1);
     char space[128];

@@ -90,6 +90,9 @@ static int put_in_force(struct reload *reload, const char *text, size_t len, str
         edition_fill(edition, server, server->edition);
         edition->epoch = server->epoch + 1; /* the main thread raises it, and waits for us */
         __atomic_store_n(&server->edition, edition, __ATOMIC_RELEASE);
+        if (server->store.is_there)
+            fleet_common_changed(
+                server->store.common); /* what was known to be refused was so by another text */
     }
     uv_mutex_unlock(&server->edition_lock);
     return error;

@@ -47,13 +47,17 @@ struct control {
 
 static struct weir_contract_options contract_options(struct server *server)
 {
-    struct weir_contract_options options = { .keys = server->options->keys, .lost_at = weir_now() };
+    struct weir_contract_options options = { .keys = server->options->keys,
+                                             .lost_at = weir_now(),
+                                             .fleet = WEIR_FLEET_SHARED,
+                                             .has_store = server->options->store_url != NULL };
 #ifdef WEIR_TEST_HOOKS
     const char *wall = getenv("WEIR_TEST_WALL"); /* Unix time in ns at stamp 0; time then comes from Weir-Now */
     if (wall != NULL) {
         server->is_virtual = true;
         options.has_wall_offset = true;
         options.wall_offset = strtoll(wall, NULL, 10);
+        server->wall_offset = options.wall_offset;
         options.lost_at = 0;
     }
     const char *lost =
@@ -155,6 +159,8 @@ static int make_server(struct server *server, const struct server_options *optio
     int status = load_contract(server);
     if (status == 0)
         status = load_tokens(server);
+    if (status == 0)
+        status = shared_store_open(&server->store, options->store_url, server->contract);
     if (status != 0)
         return status;
     server->conns_max = connection_limit();
@@ -181,6 +187,7 @@ static void free_server(struct server *server)
     edition_free(server->edition);
     free(server->workers);
     tokens_free(server->tokens);
+    shared_store_close(&server->store);
     weir_contract_free(server->contract);
 }
 
@@ -208,7 +215,7 @@ static void on_second(uv_timer_t *timer)
     if (reload_is_working(&control->server->reload))
         return; /* in a second then */
     struct weir *limiter = weir_contract_limiter(control->server->contract);
-    weir_wall_offset_set(limiter, weir_wall_offset());
+    weir_contract_wall_offset_set(control->server->contract, weir_wall_offset());
     weir_sweep(limiter, weir_now(), SWEEP_GROUPS);
 }
 

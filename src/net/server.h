@@ -25,9 +25,11 @@ struct server_options {
     const char *
         admin; /* an address; NULL: server.admin, else /run/weir/admin.sock or $XDG_RUNTIME_DIR/weir-admin.sock */
     const char *tokens_path; /* NULL: server.tokens of the contract, or none */
-    size_t keys;             /* 0: memory.keys of the contract */
-    unsigned workers;        /* 0: one per core this process may use */
-    bool is_insecure;        /* --insecure: listen beyond loopback without tokens */
+    const char *
+        store_url; /* where limits of `scope: fleet` are counted; NULL: store.url of the contract, or nowhere */
+    size_t keys;   /* 0: memory.keys of the contract */
+    unsigned workers; /* 0: one per core this process may use */
+    bool is_insecure; /* --insecure: listen beyond loopback without tokens */
 };
 
 /*

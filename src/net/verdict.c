@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "net/log.h"
+#include "net/operate.h"
 #include "net/worker.h"
 
 static const enum answer_door answer_doors[DOOR_COUNT] = {
@@ -40,8 +41,22 @@ static enum answer_wait why_not(const struct turn *turn, enum answer_wait wait)
     return is_heard ? ANSWER_WAIT_NO_WISH : ANSWER_WAIT_UNTOLD;
 }
 
+/* The token of what was given: with its part in the store where it has one; empty: nothing was. */
+static struct slice token_of(struct worker *worker, const struct ask *ask, const struct verdict *verdict)
+{
+    struct slice own = { NULL, 0 };
+    if (ask->kind == ASK_ACQUIRE)
+        own = (struct slice){ (const char *)verdict->permit.bytes, verdict->permit.len };
+    else if (ask->kind == ASK_RESERVE)
+        own = (struct slice){ (const char *)verdict->ticket.bytes, verdict->ticket.len };
+    if (verdict->handle.len == 0)
+        return own;
+    const struct token token = { own, verdict->handle };
+    return (struct slice){ (const char *)worker->joint, token_join(&token, worker->joint) };
+}
+
 static unsigned write_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
-                              struct text *out)
+                              struct slice token, struct text *out)
 {
     const struct weir_answer *answer = &verdict->answer;
     struct answer_manner manner = turn_manner(turn);
@@ -49,6 +64,7 @@ static unsigned write_verdict(struct turn *turn, const struct ask *ask, const st
     struct answer_beside beside = { .has_waited = verdict->has_waited,
                                     .waited = verdict->waited,
                                     .wait = why_not(turn, verdict->wait),
+                                    .joint = verdict->handle.len > 0 ? token : SLICE(""),
                                     .preferred = verdict->has_waited ? turn->preferred : 0 };
     if (ask->kind == ASK_RESERVE) {
         beside.ticket = &verdict->ticket;
@@ -81,25 +97,30 @@ static void give_back(struct worker *worker, const struct ask *ask, const struct
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
     struct weir_settlement settled;
     weir_ns now = ticker_now(worker);
-    if (ask->kind == ASK_ACQUIRE && verdict->permit.len > 0) {
-        bool was_held;
-        if (weir_release(limiter, verdict->permit.bytes, verdict->permit.len, now, &was_held) == 0 && was_held)
-            counter_add(&worker->counters.permits[PERMIT_RETURNED], 1);
-    } else if (ask->kind == ASK_RESERVE && verdict->ticket.len > 0) {
-        int code = weir_cancel(limiter, verdict->ticket.bytes, verdict->ticket.len, now, &settled);
-        if (code != 0) /* no room to remember it: the estimate stays charged */
-            log_event(LOG_WARN, "not_cancelled", "code=%s", weir_error_name(code));
+    if (ask->kind == ASK_ACQUIRE) {
+        permits_give_back(worker, token_of(worker, ask, verdict), now);
+        return;
     }
+    if (ask->kind != ASK_RESERVE)
+        return;
+    int code = verdict->ticket.len == 0
+                   ? 0
+                   : weir_cancel(limiter, verdict->ticket.bytes, verdict->ticket.len, now, &settled);
+    if (code != 0) /* no room to remember it: the estimate stays charged */
+        log_event(LOG_WARN, "not_cancelled", "code=%s", weir_error_name(code));
+    if (verdict->handle.len > 0)
+        operate_give_back(worker, FLEET_CANCEL, verdict->handle);
 }
 
 static void answer_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
 {
     struct conn *conn = turn->conn;
-    bool is_given = ask->kind == ASK_ACQUIRE && verdict->permit.len > 0;
+    struct slice token = token_of(conn->worker, ask, verdict);
+    bool is_given = ask->kind == ASK_ACQUIRE && token.len > 0;
     if (is_given)
         counter_add(&conn->worker->counters.permits[PERMIT_ACQUIRED], 1);
     if (is_given && turn->is_bound) {
-        if (!permits_bind(conn, &verdict->permit)) {
+        if (!permits_bind(conn, token, verdict->permit.expires_at)) {
             give_back(conn->worker, ask, verdict);
             turn_error(turn, 503, "out of memory", SLICE(""), SLICE("Retry-After: 1\r\n"));
             return;
@@ -107,7 +128,7 @@ static void answer_verdict(struct turn *turn, const struct ask *ask, const struc
         turn->is_bound = false; /* its place in the list is the permit's now */
     }
     struct text *out = turn_begin(turn);
-    turn_end(turn, write_verdict(turn, ask, verdict, out), out);
+    turn_end(turn, write_verdict(turn, ask, verdict, token, out), out);
 }
 
 /*
@@ -117,17 +138,13 @@ static void answer_verdict(struct turn *turn, const struct ask *ask, const struc
 static void answer_turn(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
 {
     struct conn *conn = turn->conn;
-    bool is_alone = !conn->is_active && turn == conn->first;
-    if (is_alone)
-        conn_enter(conn);
+    bool has_entered = turn_enter(turn);
     if (verdict == NULL)
         turn_undecided(turn, ask->result);
     else
         answer_verdict(turn, ask, verdict);
-    if (is_alone) {
-        conn->since = conn->worker->second;
-        conn_leave(conn);
-    }
+    if (has_entered)
+        turn_leave(conn);
 }
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */

@@ -8,10 +8,8 @@
 #include "net/worker.h"
 
 /* One request that waits. */
-struct parked {
-    struct weir_waiter waiter; /* first: its done() gets this; its owner is the ask */
-    struct worker *worker;
-    struct parked *next; /* in worker->ended */
+struct guest {
+    struct parked parked; /* first */
     struct weir_waiter_part parts[];
 };
 
@@ -26,14 +24,14 @@ struct waiting {
  */
 #define LOOKS_MAX 3
 
-static size_t size_of(const struct parked *parked)
+static size_t size_of(const struct guest *guest)
 {
-    return sizeof *parked + parked->waiter.part_room * sizeof *parked->parts;
+    return sizeof *guest + guest->parked.waiter.part_room * sizeof *guest->parts;
 }
 
 /* ---- The memory of those who wait -------------------------------------------------------------------------------- */
 
-static void on_ended(struct weir_waiter *waiter)
+void waiting_ended(struct weir_waiter *waiter)
 {
     struct parked *parked = (struct parked *)waiter;
     struct worker *worker = parked->worker;
@@ -48,76 +46,75 @@ static void on_ended(struct weir_waiter *waiter)
     worker_wake(worker);
 }
 
+static void answer_guest(struct parked *parked);
+
 /* NULL: too many wait, or memory is out. */
-static struct parked *parked_new(struct worker *worker, struct ask *ask, size_t part_count)
+static struct guest *guest_new(struct worker *worker, struct ask *ask, size_t part_count)
 {
-    size_t size = sizeof(struct parked) + part_count * sizeof(struct weir_waiter_part);
+    size_t size = sizeof(struct guest) + part_count * sizeof(struct weir_waiter_part);
     if (size > WORKER_PARKED_MAX - worker->parked_bytes)
         return NULL;
-    struct parked *parked = calloc(1, size);
-    if (parked == NULL)
+    struct guest *guest = calloc(1, size);
+    if (guest == NULL)
         return NULL;
-    parked->waiter.parts = parked->parts;
-    parked->waiter.part_room = part_count;
-    parked->waiter.acquires = ask->kind == ASK_ACQUIRE;
-    parked->waiter.done = on_ended;
-    parked->worker = worker;
-    parked->waiter.owner = ask;
+    guest->parked.waiter = (struct weir_waiter){ .parts = guest->parts,
+                                                 .part_room = part_count,
+                                                 .acquires = ask->kind == ASK_ACQUIRE,
+                                                 .done = waiting_ended,
+                                                 .owner = ask };
+    guest->parked.worker = worker;
+    guest->parked.ended = answer_guest;
     worker->parked_bytes += size;
-    ask->held = parked;
-    return parked;
+    ask->held = guest;
+    return guest;
 }
 
-static void parked_free(struct parked *parked)
+static void guest_free(struct guest *guest)
 {
-    parked->worker->parked_bytes -= size_of(parked);
-    free(parked);
+    guest->parked.worker->parked_bytes -= size_of(guest);
+    free(guest);
 }
 
-/* It waits: it holds nothing of the contract now. */
-static void park(struct parked *parked)
+void waiting_park(struct parked *parked)
 {
     struct worker *worker = parked->worker;
     (void)__atomic_add_fetch(&worker->server->parked_count, 1, __ATOMIC_RELAXED);
     worker_let_go(worker, parked->waiter.owner);
 }
 
-static void unpark(struct parked *parked)
+void waiting_unpark(struct parked *parked)
 {
     struct worker *worker = parked->worker;
     worker_hold(worker, parked->waiter.owner);
-    parked_free(parked);
     (void)__atomic_sub_fetch(&worker->server->parked_count, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- What came of it ----------------------------------------------------------------------------------------------- */
 
-/* What an ended waiter was given beside its answer. */
-static void take_handle(const struct worker *worker, const struct parked *parked, struct verdict *verdict)
+void waiting_take_gift(const struct worker *worker, const struct ask *ask, const struct weir_waiter *waiter,
+                       struct verdict *verdict)
 {
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    const struct ask *ask = parked->waiter.owner;
-    bool has_passed = outcome_passes(verdict->answer.decision.outcome);
+    bool has_passed = waiter != NULL && outcome_passes(verdict->answer.decision.outcome);
     if (ask->kind == ASK_ACQUIRE && has_passed)
-        weir_waiter_permit(limiter, &parked->waiter, &verdict->permit);
+        weir_waiter_permit(limiter, waiter, &verdict->permit);
     else if (ask->kind == ASK_ACQUIRE)
         verdict->permit.len = 0;
     else if (ask->kind == ASK_RESERVE && has_passed)
-        weir_waiter_reservation(limiter, &parked->waiter, ask->hold, &verdict->ticket);
+        weir_waiter_reservation(limiter, waiter, ask->hold, &verdict->ticket);
     else
         verdict->ticket.len = 0;
 }
 
-static enum wait_end end_of(const struct weir_answer *answer)
+enum wait_end waiting_end_of(const struct weir_answer *answer)
 {
     if (outcome_passes(answer->decision.outcome))
         return WAIT_SERVED;
     return answer->decision.outcome == WEIR_DENY && weir_answer_may_wait(answer) ? WAIT_TIMEOUT : WAIT_REFUSED;
 }
 
-/* It had to wait, and so it ended. */
-static void count_end(struct worker *worker, const struct weir_answer *answer, enum wait_end end,
-                      weir_ns waited)
+void waiting_count_end(struct worker *worker, const struct weir_answer *answer, enum wait_end end,
+                       weir_ns waited)
 {
     const uint32_t *rows = edition_of(worker, answer)->rows;
     weir_limit_id limit = answer->decision.limit;
@@ -173,8 +170,8 @@ static enum answer_wait late_or_full(const struct ask *ask, const struct weir_an
     return turn > up_to ? ANSWER_WAIT_BEYOND : ANSWER_WAIT_FULL;
 }
 
-/* Of a request that is answered at once. On a cell that overflowing keys share nobody waits. */
-static enum answer_wait why_not(const struct ask *ask, const struct weir_answer *answer)
+/* On a cell that overflowing keys share nobody waits. */
+enum answer_wait waiting_why_not(const struct ask *ask, const struct weir_answer *answer)
 {
     if (ask->is_peek || answer->decision.policy != WEIR_POLICY_NONE || !weir_answer_may_wait(answer))
         return ANSWER_WAIT_UNTOLD;
@@ -183,8 +180,8 @@ static enum answer_wait why_not(const struct ask *ask, const struct weir_answer 
     return ask->request->wait == 0 ? ANSWER_WAIT_UNASKED : late_or_full(ask, answer);
 }
 
-/* Of one that waited. A limit that starts afresh is another: the answer has it no more. */
-static enum answer_wait why_in_vain(const struct weir_answer *answer, const struct weir_waiter *waiter)
+/* A limit that starts afresh is another: the answer has it no more. */
+enum answer_wait waiting_why_in_vain(const struct weir_answer *answer, const struct weir_waiter *waiter)
 {
     bool is_restarted = answer->decision.outcome == WEIR_REFUSED
                         && answer->decision.reason == WEIR_REASON_CONTENDED && answer->count < waiter->count;
@@ -201,32 +198,30 @@ static enum answer_wait why_in_vain(const struct weir_answer *answer, const stru
  */
 static bool wait_for(struct worker *worker, struct ask *ask, struct verdict *verdict, int *result)
 {
-    struct parked *parked = parked_new(worker, ask, verdict->answer.count);
+    struct guest *guest = guest_new(worker, ask, verdict->answer.count);
     *result = 0;
-    if (parked == NULL) {
+    if (guest == NULL) {
         verdict->wait = ANSWER_WAIT_CROWDED;
-        count_end(worker, &verdict->answer, WAIT_REFUSED, 0);
+        waiting_count_end(worker, &verdict->answer, WAIT_REFUSED, 0);
         return false;
     }
-    *result =
-        weir_contract_wait(worker->server->contract, ask->request, ask->now, &parked->waiter, &verdict->answer);
+    struct weir_waiter *waiter = &guest->parked.waiter;
+    *result = weir_contract_wait(worker->server->contract, ask->request, ask->now, waiter, &verdict->answer);
     if (*result == 0 && verdict->answer.decision.outcome == WEIR_WAIT) {
-        park(parked);
+        waiting_park(&guest->parked);
         return true;
     }
     if (*result == 0) {
         bool has_passed = outcome_passes(verdict->answer.decision.outcome);
-        take_handle(worker, parked, verdict);
-        count_end(worker, &verdict->answer, has_passed ? WAIT_SERVED : WAIT_REFUSED, 0);
+        waiting_take_gift(worker, ask, waiter, verdict);
+        waiting_count_end(worker, &verdict->answer, has_passed ? WAIT_SERVED : WAIT_REFUSED, 0);
     }
-    parked_free(parked);
+    guest_free(guest);
     return false;
 }
 
-static void waiting_start(struct decider *decider, struct ask *ask)
+void waiting_start(struct worker *worker, struct decider *decider, struct ask *ask)
 {
-    const struct waiting *waiting = (struct waiting *)decider;
-    struct worker *worker = waiting->worker;
     struct verdict *verdict = &worker->verdict;
     int result = WEIR_ERR_WAITER;
     for (unsigned i = 0; i < LOOKS_MAX && result == WEIR_ERR_WAITER; i++) {
@@ -235,25 +230,28 @@ static void waiting_start(struct decider *decider, struct ask *ask)
             return;
     }
     if (result == 0 && verdict->wait == ANSWER_WAIT_UNTOLD)
-        verdict->wait = why_not(ask, &verdict->answer);
+        verdict->wait = waiting_why_not(ask, &verdict->answer);
     ask_finish(decider, ask, result, result == 0 ? verdict : NULL);
 }
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */
 
 /* Its turn or its deadline has come. */
-static void answer_parked(struct worker *worker, struct parked *parked)
+static void answer_guest(struct parked *parked)
 {
+    struct worker *worker = parked->worker;
     struct ask *ask = parked->waiter.owner;
     struct verdict *verdict = &worker->verdict;
     weir_contract_waited(worker->server->contract, &parked->waiter, &verdict->answer);
     verdict->has_waited = true;
     verdict->waited = parked->waiter.waited;
     verdict->now = ask->now + verdict->waited;
-    verdict->wait = why_in_vain(&verdict->answer, &parked->waiter);
-    take_handle(worker, parked, verdict);
-    count_end(worker, &verdict->answer, end_of(&verdict->answer), verdict->waited);
-    unpark(parked);
+    verdict->wait = waiting_why_in_vain(&verdict->answer, &parked->waiter);
+    verdict->handle = SLICE("");
+    waiting_take_gift(worker, ask, &parked->waiter, verdict);
+    waiting_count_end(worker, &verdict->answer, waiting_end_of(&verdict->answer), verdict->waited);
+    waiting_unpark(parked);
+    guest_free((struct guest *)parked);
     ask_finish(worker->decider, ask, 0, verdict);
 }
 
@@ -265,23 +263,37 @@ void waiting_collect(struct worker *worker)
     uv_mutex_unlock(&worker->inbox_lock);
     while (parked != NULL) {
         struct parked *next = parked->next;
-        answer_parked(worker, parked);
+        parked->ended(parked);
         parked = next;
     }
 }
 
 /* Where it has ended already, its answer is in the inbox and comes as usual. */
-static void waiting_cancel(struct decider *decider, struct ask *ask, int why)
+bool waiting_leave(struct parked *parked, int why)
 {
-    const struct waiting *waiting = (struct waiting *)decider;
-    struct worker *worker = waiting->worker;
-    struct parked *parked = ask->held;
+    struct worker *worker = parked->worker;
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
     if (!weir_wait_cancel(limiter, &parked->waiter, ticker_now(worker)))
-        return;
+        return false;
     counters_wait(&worker->counters, COUNTERS_NO_ROW, why == ASK_DRAINED ? WAIT_DRAINED : WAIT_LEFT, 0);
-    unpark(parked);
+    waiting_unpark(parked);
+    return true;
+}
+
+void waiting_cancel(struct decider *decider, struct ask *ask, int why)
+{
+    struct guest *guest = ask->held;
+    if (!waiting_leave(&guest->parked, why))
+        return;
+    guest_free(guest);
     ask_finish(decider, ask, why, NULL);
+}
+
+/* ---- The decider ----------------------------------------------------------------------------------------------------- */
+
+static void on_start(struct decider *decider, struct ask *ask)
+{
+    waiting_start(((struct waiting *)decider)->worker, decider, ask);
 }
 
 static void waiting_close(struct decider *decider)
@@ -294,7 +306,7 @@ struct decider *waiting_new(struct worker *worker)
     struct waiting *waiting = malloc(sizeof *waiting);
     if (waiting == NULL)
         return NULL;
-    *waiting = (struct waiting){ { .start = waiting_start, .cancel = waiting_cancel, .close = waiting_close },
-                                 worker };
+    *waiting =
+        (struct waiting){ { .start = on_start, .cancel = waiting_cancel, .close = waiting_close }, worker };
     return &waiting->decider;
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "net/log.h"
+#include "net/sharing.h"
 
 /* ---- Time ------------------------------------------------------------------------------------------------ */
 
@@ -220,6 +221,7 @@ static void close_when_drained(struct worker *worker)
     worker->is_closing = true;
     worker->asks_started = worker->decider->started;
     worker->asks_finished = worker->decider->finished;
+    store_end_close(worker);
     worker->decider->close(worker->decider);
     worker->decider = NULL;
     if (has_ticker(worker))
@@ -284,6 +286,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct worker *worker = prepare->data;
     if (!worker->is_closing)
         ticker_look(worker);
+    store_end_look(worker);
     poke_dirty(worker);
     if (!worker->is_closing)
         keep_up(worker);
@@ -296,6 +299,7 @@ static void on_check(uv_check_t *check)
     struct worker *worker = check->data;
     if (!worker->is_closing)
         ticker_look(worker);
+    store_end_look(worker);
     poke_dirty(worker);
     if (worker->decided == 0)
         return;
@@ -308,6 +312,7 @@ static void on_tick(uv_timer_t *timer)
     struct worker *worker = timer->data;
     worker->second++;
     write_date(worker);
+    store_end_second(worker);
     bool is_over = worker->is_draining && worker->second > worker->drain_until;
     bool is_last = is_over && worker->second > worker->drain_until + DRAIN_LAST_SECONDS;
     for (struct conn *conn = worker->conns; conn != NULL; conn = conn->next) {
@@ -339,7 +344,7 @@ static struct decider *make_decider(struct worker *worker)
         return late_new(worker->server->contract, &worker->loop, seed, max_ms);
     }
 #endif
-    return waiting_new(worker);
+    return worker->server->store.is_there ? sharing_new(worker) : waiting_new(worker);
 }
 
 static bool make_memory(struct worker *worker)
@@ -350,6 +355,7 @@ static bool make_memory(struct worker *worker)
     worker->out = text_of(out, WORKER_OUTPUT);
     worker->aside = text_of(aside, ANSWER_MAX);
     worker->input = malloc(WORKER_INPUT);
+    worker->joint = worker->server->store.is_there ? malloc(TOKEN_MAX) : NULL;
     storage->request_cap = CHECK_REQUESTS_MAX;
     storage->requests = malloc(CHECK_REQUESTS_MAX * sizeof *storage->requests);
     storage->attribute_cap = CHECK_ATTRIBUTES_MAX;
@@ -357,7 +363,8 @@ static bool make_memory(struct worker *worker)
     storage->scratch_cap = CHECK_BODY_MAX;
     storage->scratch = malloc(CHECK_BODY_MAX);
     return out != NULL && aside != NULL && worker->input != NULL && storage->requests != NULL
-           && storage->attributes != NULL && storage->scratch != NULL;
+           && storage->attributes != NULL && storage->scratch != NULL
+           && (worker->joint != NULL || !worker->server->store.is_there);
 }
 
 static void free_memory(struct worker *worker)
@@ -365,6 +372,7 @@ static void free_memory(struct worker *worker)
     free(worker->out.at);
     free(worker->aside.at);
     free(worker->input);
+    free(worker->joint);
     free(worker->storage.requests);
     free(worker->storage.attributes);
     free(worker->storage.scratch);
@@ -392,6 +400,9 @@ static int make_handles(struct worker *worker)
 static int make_loop(struct worker *worker)
 {
     int result = uv_loop_init(&worker->loop);
+    if (result != 0)
+        return result;
+    result = store_end_open(worker);
     if (result != 0)
         return result;
     worker->decider = make_decider(worker);

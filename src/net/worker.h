@@ -23,6 +23,7 @@
 #include "net/edition.h"
 #include "net/reload.h"
 #include "net/server.h"
+#include "net/shared_store.h"
 #include "net/ticker.h"
 #include "net/waiting.h"
 #include "wire/call.h"
@@ -51,6 +52,12 @@
  */
 #define WORKER_PARKED_MAX ((size_t)128 << 20)
 
+/*
+ * Bytes of requests whose shared limits are being decided on a worker, about a kilobyte for each limit of the contract.
+ * Beyond it they are answered by policy, as if the store could not be had.
+ */
+#define WORKER_SHARED_MAX ((size_t)64 << 20)
+
 /* Asks and turns kept for reuse. */
 #define WORKER_SPARE_MAX 256
 
@@ -76,7 +83,9 @@ struct server {
     unsigned workers_open; /* whose loops have not ended */
     uint64_t epoch;        /* rises when a reload wants every worker to let go of what it held before */
     struct tokens *tokens; /* NULL: none */
-    bool is_virtual;       /* test builds: time comes from Weir-Now */
+    struct shared_store store;
+    int64_t wall_offset; /* of virtual time: from stamps to Unix time */
+    bool is_virtual;     /* test builds: time comes from Weir-Now */
     bool is_draining;
     size_t conns_max;
     struct worker *workers;
@@ -104,6 +113,7 @@ struct worker {
     struct conn *conns;
     struct conn *dirty;
     struct decider *decider;
+    struct store_end store;
     const struct edition *edition, *old_edition;
     uint64_t epoch;                    /* of the server, as seen between two batches */
     uint64_t epoch_done;               /* nothing of before that is held any more */
@@ -139,6 +149,9 @@ struct worker {
     struct check_storage storage;
     struct weir_identity identity;
     struct verdict verdict;
+    struct weir_shared shared; /* lent for the time of a call */
+    unsigned char *joint;      /* one token with a part in the store; NULL: there is no store */
+    size_t operations_alone;   /* in the store, for which nobody waits */
 };
 
 /* Make a worker and its thread. 0, or a negative code of weir.h or libuv, after which the process must end. */

@@ -68,8 +68,9 @@ MISTAKES = (
      "weir serve: --resp: this version does not have it; see 'weir serve -h' for what it has"),
     ("gRPC comes later", ["serve", "--grpc", "8081"],
      "weir serve: --grpc: this version does not have it; see 'weir serve -h' for what it has"),
-    ("shared stores come later", ["serve", "--store", "redis://localhost"],
-     "weir serve: --store: this version does not have it; see 'weir serve -h' for what it has"),
+    ("arguments are seen by everybody", ["serve", "--store", "redis://:hunter2@localhost"],
+     "weir serve: --store has a password, which every process of the machine can read: set WEIR_STORE instead, or "
+     "store.url of the contract"),
     ("TLS comes later", ["serve", "--tls-cert", "c.pem"],
      "weir serve: --tls-cert: this version does not have it; see 'weir serve -h' for what it has"),
     ("Envoy's files come later", ["serve", "--ratelimit-config", "d"],

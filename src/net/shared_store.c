@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* shared_store.c - from a URL to a fleet on each loop; see shared_store.h. */
+#include "net/shared_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/entropy.h"
+#include "fleet/store.h"
+#include "io/tls.h"
+#include "net/log.h"
+#include "net/worker.h"
+
+/* In virtual time replies are waited for as long as they take. */
+#define VIRTUAL_DEADLINE (365 * WEIR_DAY)
+
+/* ---- The process --------------------------------------------------------------------------------------------------- */
+
+static uint64_t draw_seed(void)
+{
+    uint64_t seed;
+    if (!entropy_fill(&seed, sizeof seed))
+        seed = weir_now(); /* only pauses are drawn from it; names of permits have their own randomness */
+    return seed;
+}
+
+static int complain(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "weir: %s: %s\n", what, why); /* nowhere else to say it */
+    return 2;
+}
+
+int shared_store_open(struct shared_store *store, const char *url, const struct weir_contract *contract)
+{
+    const struct weir_contract_store *said = weir_contract_store(contract);
+    const char *where = url != NULL ? "--store" : "store.url";
+    const char *text = url != NULL ? url : said->url;
+    const char *why;
+    char space[512];
+    if (text == NULL)
+        return 0;
+    if (!url_parse(text, &store->url, &why))
+        return complain(where, why);
+    if (!url_tls_context(&store->url, &store->tls, space, sizeof space))
+        return complain(where, space);
+    store->shown[url_show(&store->url, store->shown, sizeof store->shown - 1)] = '\0';
+    store->deadline = said->deadline;
+    if (uv_mutex_init(&store->lock) != 0)
+        return 3;
+    store->is_there = true;
+    if (fleet_common_new(&store->common, draw_seed()) != 0) {
+        (void)complain(where, "out of memory");
+        return 3;
+    }
+    if (!weir_contract_has_shared(contract))
+        log_event(LOG_INFO, "store-unused", "store=%s limits=0", store->shown);
+    return 0;
+}
+
+void shared_store_close(struct shared_store *store)
+{
+    fleet_common_free(store->common);
+    tls_context_free(store->tls);
+    if (store->is_there)
+        uv_mutex_destroy(&store->lock);
+}
+
+/* ---- The log ------------------------------------------------------------------------------------------------------- */
+
+/* The value behind ` name=` of a line; cut where it is longer. */
+static void find_value(const char *line, const char *name, char out[SHARED_STORE_WORD_MAX])
+{
+    const char *at = strstr(line, name);
+    at = at == NULL ? "" : at + strlen(name);
+    size_t len = strcspn(at, " ");
+    len = len < SHARED_STORE_WORD_MAX - 1 ? len : SHARED_STORE_WORD_MAX - 1;
+    memcpy(out, at, len);
+    out[len] = '\0';
+}
+
+/* Every worker meets the same outage: the first one tells. */
+static bool is_news(struct shared_store *store, const char *event, const char *line)
+{
+    char node[SHARED_STORE_WORD_MAX];
+    bool is_news = true;
+    find_value(line, "node=", node);
+    uv_mutex_lock(&store->lock);
+    size_t i = 0;
+    while (i < store->told_count && strcmp(store->told[i].node, node) != 0)
+        i++;
+    if (i < store->told_count)
+        is_news = strcmp(store->told[i].event, event) != 0;
+    else if (store->told_count < SHARED_STORE_TOLD_MAX)
+        memcpy(store->told[store->told_count++].node, node, sizeof node);
+    if (i < store->told_count)
+        (void)snprintf(store->told[i].event, sizeof store->told[i].event, "%s", event);
+    uv_mutex_unlock(&store->lock);
+    return is_news;
+}
+
+/* "event=store-down node=... why=...": of the node's side up and down are one event each, anything else is news. */
+static void on_line(void *context, const char *line)
+{
+    struct worker *worker = context;
+    char event[SHARED_STORE_WORD_MAX];
+    find_value(line, "event=", event);
+    const char *rest = strchr(line, ' ');
+    bool is_up = strcmp(event, "store-up") == 0, is_down = strcmp(event, "store-down") == 0;
+    if ((is_up || is_down) && !is_news(&worker->server->store, event, line))
+        return;
+    log_event(is_up ? LOG_INFO : LOG_WARN, event, "%s", rest == NULL ? "" : rest + 1);
+}
+
+/* ---- A worker's end ------------------------------------------------------------------------------------------------ */
+
+static void tick(struct store_end *end, weir_ns now)
+{
+    fleet_now_set(end->fleet, now);
+    fleet_tick(end->fleet, now);
+}
+
+static void on_ring(struct alarm *alarm)
+{
+    struct store_end *end = (struct store_end *)((char *)alarm - offsetof(struct store_end, alarm));
+    end->set_to = WEIR_NO_TIME;
+    if (end->fleet == NULL)
+        return;
+    tick(end, weir_now());
+    store_end_look(end->worker);
+}
+
+void store_end_look(struct worker *worker)
+{
+    struct store_end *end = &worker->store;
+    if (end->fleet == NULL)
+        return;
+    weir_ns next = fleet_next(end->fleet);
+    if (worker->server->is_virtual) {
+        weir_ns now = ticker_now(worker);
+        if (next <= now)
+            tick(end, now);
+        return;
+    }
+    if (next >= end->set_to)
+        return;
+    end->set_to = next;
+    alarm_set(&end->alarm, next);
+}
+
+void store_end_second(struct worker *worker)
+{
+    if (worker->store.fleet != NULL && !worker->server->is_virtual)
+        fleet_wall_set(worker->store.fleet, weir_wall_offset());
+}
+
+/* The clock of this turn of the loop; it is read behind the poll, by the first who needs it. */
+static weir_ns on_clock(void *context)
+{
+    return ticker_now(context);
+}
+
+static int make_fleet(struct worker *worker)
+{
+    struct server *server = worker->server;
+    const struct shared_store *store = &server->store;
+    const struct fleet_options options = {
+        .common = store->common,
+        .carrier = worker->store.carrier,
+        .contract = server->contract,
+        .deadline = server->is_virtual ? VIRTUAL_DEADLINE : store->deadline,
+        .injects_time = server->is_virtual,
+        .wall_offset = server->is_virtual ? server->wall_offset : weir_wall_offset(),
+        .now = on_clock,
+        .log = on_line,
+        .context = worker,
+    };
+    return fleet_new(&worker->store.fleet, &options);
+}
+
+int store_end_open(struct worker *worker)
+{
+    struct shared_store *store = &worker->server->store;
+    struct store_end *end = &worker->store;
+    *end = (struct store_end){ .worker = worker, .set_to = WEIR_NO_TIME };
+    if (!store->is_there)
+        return 0;
+    const struct store_client_options options = {
+        .loop = &worker->loop,
+        .url = &store->url,
+        .tls = store->tls,
+        .outages = fleet_common_outages(store->common),
+        .seed = draw_seed(),
+        .log = on_line,
+        .context = worker,
+    };
+    int result = store_client_new(&end->carrier, &options);
+    if (result == 0)
+        result = alarm_open(&end->alarm, &worker->loop, on_ring);
+    if (result == 0)
+        result = make_fleet(worker);
+    return result; /* on an error the process ends */
+}
+
+void store_end_close(struct worker *worker)
+{
+    struct store_end *end = &worker->store;
+    if (end->fleet == NULL)
+        return;
+    fleet_drain(end->fleet, ticker_now(worker));
+    fleet_free(end->fleet);
+    end->fleet = NULL;
+    end->carrier->close(end->carrier);
+    alarm_close(&end->alarm);
+}
+
+/* ---- How it is ------------------------------------------------------------------------------------------------------ */
+
+/* A node that does not fit is left out whole. */
+static void write_node(struct text *out, bool is_first, const char *address, const char *why)
+{
+    if (out->cap - out->len < 6 * (strlen(address) + strlen(why)) + 64)
+        return;
+    text_string(out, is_first ? "{\"node\":" : ",{\"node\":");
+    text_json(out, slice_of(address));
+    text_literal(out, ",\"why\":");
+    text_json(out, slice_of(why));
+    text_literal(out, "}");
+}
+
+bool store_end_degraded(const struct worker *worker, struct text *out)
+{
+    static const char unanswered[] = "it does not answer in time";
+    struct store_node nodes[SHARED_STORE_NODES_MAX];
+    bool is_first = true;
+    if (worker->store.fleet == NULL)
+        return false;
+    size_t count = store_client_nodes(worker->store.carrier, nodes, SHARED_STORE_NODES_MAX);
+    for (size_t i = 0; i < count && i < SHARED_STORE_NODES_MAX; i++) {
+        bool is_away = nodes[i].outage != NULL && outage_now(nodes[i].outage).began_at != WEIR_NO_TIME;
+        if (nodes[i].is_up && !is_away)
+            continue;
+        const char *why = nodes[i].is_up            ? unanswered
+                          : nodes[i].why[0] == '\0' ? "it is not connected yet"
+                                                    : nodes[i].why;
+        write_node(out, is_first, nodes[i].address, why);
+        is_first = false;
+    }
+    if (count == 0) { /* nothing is known of it yet */
+        write_node(out, true, worker->server->store.shown, "it is not connected yet");
+        is_first = false;
+    }
+    return !is_first;
+}

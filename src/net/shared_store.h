@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * shared_store.h - the store behind limits of `scope: fleet`: what the process knows of it, and each worker's end.
+ *
+ * Idea: every worker has connections, a fleet (fleet/fleet.h) and an alarm of its own, so a decision never leaves its loop;
+ * what they learn of the store (breakers, keys known to be refused, what was spent without it) they share. Starting waits for
+ * no connection: until there is one, limits answer as when the store is away.
+ *
+ * The alarm is set nearer at once and farther only when it rings, since nearly every decision comes before its deadline.
+ *
+ * In virtual time (test builds) the store's clock is ours, replies are awaited in real time, and no deadline runs out.
+ *
+ * Words      `told`: under `lock`; what of each node was logged last. The rest is written before a worker runs.
+ * Progress   the lock is held while a line of the log is compared.
+ */
+#ifndef WEIR_NET_SHARED_STORE_H
+#define WEIR_NET_SHARED_STORE_H
+
+#include <uv.h>
+
+#include "fleet/fleet.h"
+#include "fleet/url.h"
+#include "io/alarm.h"
+#include "wire/text.h"
+
+struct server;
+struct server_options;
+struct tls_context;
+struct worker;
+
+/* Nodes of which the log keeps in mind whether they are up; of more every change of every worker is told. */
+#define SHARED_STORE_TOLD_MAX 64
+
+/* Nodes that readyz and metrics list. */
+#define SHARED_STORE_NODES_MAX 256
+
+/* Longest event and node that are compared. */
+#define SHARED_STORE_WORD_MAX 128
+
+struct shared_store {
+    bool is_there; /* a URL was given: else nothing below is used */
+    struct url url;
+    char shown[URL_MAX]; /* the URL without secrets */
+    struct tls_context *tls;
+    struct fleet_common *common;
+    weir_ns deadline;
+    uv_mutex_t lock;
+    struct {
+        char node[SHARED_STORE_WORD_MAX];
+        char event[SHARED_STORE_WORD_MAX];
+    } told[SHARED_STORE_TOLD_MAX];
+    size_t told_count;
+};
+
+/*
+ * Where the store is: `url` (NULL: not given), else the contract's. Complains on standard error. 0; 2: it is no URL, or its
+ * files cannot be read; 3: out of memory.
+ */
+int shared_store_open(struct shared_store *store, const char *url, const struct weir_contract *contract);
+void shared_store_close(struct shared_store *store);
+
+/* ---- A worker's end ------------------------------------------------------------------------------------------------ */
+
+struct store_end {
+    struct worker *worker;
+    struct carrier *carrier;
+    struct fleet *fleet; /* NULL: there is no store */
+    struct alarm alarm;
+    weir_ns set_to;
+};
+
+/* On the loop of a worker that is being made. 0, or a code of weir.h or libuv. */
+int store_end_open(struct worker *worker);
+
+/* All asks are done: what is still under way is ended, and handles close on the loop. */
+void store_end_close(struct worker *worker);
+
+/* Between two batches: what is due, and the alarm. */
+void store_end_look(struct worker *worker);
+
+/* Once a second. */
+void store_end_second(struct worker *worker);
+
+/* Why answers may come from less than the store: `"degraded":[{"node":...,"why":...}]`'s inside; false: they do not. */
+bool store_end_degraded(const struct worker *worker, struct text *out);
+
+/* Families for /metrics; nothing where there is no store. store_metrics.c. */
+void store_end_metrics(const struct worker *worker, struct text *out);
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * store_metrics.c - what the process knows of the shared store, as Prometheus text.
+ *
+ * A node's label is its address as configured or discovered, so the number of series is bounded by the store. Without a store
+ * none of these families is there.
+ */
+#include <stdlib.h>
+
+#include "fleet/store.h"
+#include "net/worker.h"
+#include "wire/prometheus.h"
+
+static void write_one(struct text *out, const char *name, enum prometheus_kind kind, const char *help,
+                      uint64_t value)
+{
+    prometheus_family(out, name, kind, help);
+    prometheus_u64(out, name, "", NULL, 0, value);
+}
+
+static void write_failures(struct text *out, const struct fleet_counters *counters)
+{
+    const char *name = "weir_store_failures_total";
+    const struct {
+        struct slice kind;
+        uint64_t value;
+    } rows[] = {
+        { SLICE("late"), counters->late },
+        { SLICE("refused"), counters->refused },
+        { SLICE("lost"), counters->lost },
+        { SLICE("error"), counters->errors },
+    };
+    prometheus_family(
+        out, name, PROMETHEUS_COUNTER,
+        "Commands without a decision: late, refused by the store or for want of a connection, lost with their "
+        "connection, or answered by an error.");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct prometheus_label label = { "kind", rows[i].kind };
+        prometheus_u64(out, name, "", &label, 1, rows[i].value);
+    }
+}
+
+static void write_times(struct text *out, const struct fleet_counters *counters)
+{
+    static const uint64_t bounds_us[] = FLEET_SECONDS_US;
+    enum { BOUNDS = sizeof bounds_us / sizeof *bounds_us };
+    uint64_t bounds[BOUNDS], counts[BOUNDS + 1], below = 0;
+    for (size_t i = 0; i < BOUNDS; i++) {
+        bounds[i] = bounds_us[i] * WEIR_MICROSECOND;
+        counts[i] = counters->seconds_le[i];
+        below += counts[i];
+    }
+    counts[BOUNDS] = counters->seconds_count > below ? counters->seconds_count - below : 0;
+    prometheus_family(out, "weir_store_seconds", PROMETHEUS_HISTOGRAM,
+                      "From sending a command to its reply; those that came too late are not among them.");
+    prometheus_histogram(out, "weir_store_seconds", bounds, counts, BOUNDS, counters->seconds_sum_ns);
+}
+
+static void write_counters(struct text *out, const struct fleet_counters *counters)
+{
+    write_one(out, "weir_store_commands_total", PROMETHEUS_COUNTER, "Commands sent to the shared store.",
+              counters->commands);
+    write_times(out, counters);
+    write_failures(out, counters);
+    write_one(out, "weir_store_avoided_total", PROMETHEUS_COUNTER,
+              "Decisions by policy without asking, because of an open breaker.", counters->avoided);
+    write_one(out, "weir_store_known_refusals_total", PROMETHEUS_COUNTER,
+              "Requests refused without asking, of keys known to be refused until then.", counters->known);
+    write_one(out, "weir_store_damaged_keys_total", PROMETHEUS_COUNTER,
+              "Keys of the store that could not be read and began afresh.", counters->damaged);
+    write_one(out, "weir_store_scripts_total", PROMETHEUS_COUNTER,
+              "Scripts sent whole, because the store did not know them.", counters->scripts);
+    write_one(out, "weir_store_spent_kept", PROMETHEUS_GAUGE,
+              "Tokens let through without the store, and still to be charged to it.", counters->spent_kept);
+    write_one(out, "weir_store_spent_told_total", PROMETHEUS_COUNTER,
+              "Tokens let through without the store, and charged to it on recovery.", counters->spent_told);
+    write_one(out, "weir_store_spent_lost_total", PROMETHEUS_COUNTER,
+              "Tokens let through without the store that were not remembered, for want of room.",
+              counters->spent_lost);
+}
+
+/* As the worker that answers sees them: another one's connections may be in another state for a moment. */
+static void write_nodes(struct text *out, const struct worker *worker)
+{
+    struct store_node *nodes = malloc(SHARED_STORE_NODES_MAX * sizeof *nodes);
+    size_t count = nodes == NULL ? 0 : store_client_nodes(worker->store.carrier, nodes, SHARED_STORE_NODES_MAX);
+    prometheus_family(out, "weir_store_up", PROMETHEUS_GAUGE,
+                      "Whether a node of the store is connected and answers in time.");
+    for (size_t i = 0; i < count && i < SHARED_STORE_NODES_MAX; i++) {
+        struct prometheus_label label = { "node", slice_of(nodes[i].address) };
+        bool is_away = nodes[i].outage != NULL && outage_now(nodes[i].outage).began_at != WEIR_NO_TIME;
+        prometheus_u64(out, "weir_store_up", "", &label, 1, nodes[i].is_up && !is_away);
+    }
+    free(nodes);
+}
+
+static void write_breakers(struct text *out, const struct outages *outages)
+{
+    static const char *const states[] = {
+        [OUTAGE_CLOSED] = "closed", [OUTAGE_OPEN] = "open", [OUTAGE_HALF_OPEN] = "half-open"
+    };
+    const char *name = "weir_store_breaker";
+    size_t count = outages_count(outages);
+    struct outage_view view;
+    prometheus_family(out, name, PROMETHEUS_GAUGE, "The state that the breaker of a node is in is 1.");
+    for (size_t i = 0; i < count; i++) {
+        outages_view(outages, i, &view);
+        for (size_t state = 0; state < sizeof states / sizeof *states; state++) {
+            struct prometheus_label labels[] = { { "node", slice_of(view.address) },
+                                                 { "state", slice_of(states[state]) } };
+            prometheus_u64(out, name, "", labels, 2, (size_t)view.state == state);
+        }
+    }
+    prometheus_family(out, "weir_store_breaker_opened_total", PROMETHEUS_COUNTER,
+                      "Times that the breaker of a node opened.");
+    for (size_t i = 0; i < count; i++) {
+        outages_view(outages, i, &view);
+        struct prometheus_label label = { "node", slice_of(view.address) };
+        prometheus_u64(out, "weir_store_breaker_opened_total", "", &label, 1, view.opened);
+    }
+}
+
+void store_end_metrics(const struct worker *worker, struct text *out)
+{
+    const struct shared_store *store = &worker->server->store;
+    struct fleet_counters counters;
+    if (worker->store.fleet == NULL)
+        return;
+    fleet_count(store->common, &counters);
+    write_nodes(out, worker);
+    write_breakers(out, fleet_common_outages(store->common));
+    write_counters(out, &counters);
+}
