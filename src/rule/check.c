@@ -133,7 +133,10 @@ static int add_overrides(struct load *load, struct weir_change *change, weir_lim
     return 0;
 }
 
-/* As the limiter takes it. A limit that is shared is another one, which starts afresh: its counters lie elsewhere. */
+/*
+ * As the limiter takes it. A limit that is shared is another one, which starts afresh: its counters lie elsewhere. So what holds
+ * many keys in little memory is not kept back for it.
+ */
 static int add_limit(struct load *load, struct weir_change *change, const struct rule *rule, weir_limit_id *id)
 {
     struct weir_limit limit = rule->limit;
@@ -143,6 +146,8 @@ static int add_limit(struct load *load, struct weir_change *change, const struct
         if (form.at == NULL)
             return WEIR_ERR_MEMORY;
         limit.key_form = form.at;
+        if (rule->algorithm == WEIR_CONCURRENCY || rule->algorithm == WEIR_SLIDING_LOG)
+            limit.when_full = WEIR_FULL_CLOSED;
     }
     return weir_change_limit(change, &limit, id);
 }

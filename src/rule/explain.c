@@ -9,9 +9,9 @@ int weir_contract_explain(const struct weir_contract *contract, const struct wei
     static const struct weir_explain_options none;
     const struct weir_explain_options *wanted = options == NULL ? &none : options;
     struct request_values values;
-    struct explanation explanation = { .rules = rules,
-                                       .memory = &contract->memory,
-                                       .server = &contract->servers[0] };
+    struct explanation explanation = {
+        .rules = rules, .memory = &contract->memory, .server = &contract->servers[0], .store = &contract->store
+    };
     if (wanted->request != NULL) {
         int error = request_read(rules, wanted->request, &values, NULL);
         if (error != 0)

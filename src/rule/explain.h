@@ -15,6 +15,7 @@ struct explanation {
     uint64_t replicas;
     bool is_replicas_default;
     const struct weir_contract_server *server;
+    const struct weir_contract_store *store;
     struct weir_stats stats;
     const struct request_values *request; /* NULL: none was asked about */
 };
@@ -46,6 +47,20 @@ void explain_waiting(struct text *text, const struct rule *rule);
 
 /* At which doors callers may wait and get permits, where some limit has either. */
 void explain_doors(struct text *text, const struct explanation *explanation);
+
+/* ---- explain_fleet.c: budgets that a fleet shares -------------------------------------------------------------------- */
+
+/* The rows of a shared limit about its store, and the part of the contract about it. */
+void explain_shared(struct text *text, const struct explanation *explanation, const struct rule *rule);
+void explain_store(struct text *text, const struct explanation *explanation);
+
+/* The URL in two parts, between which user and password stood. */
+void explain_store_url(const char *url, struct slice parts[2]);
+
+/* The most that so many replicas let one key through in a time without the store, by `local`; and the most that a failover can
+   bring back of what was charged in a second. */
+uint64_t explain_share_in(const struct rule *rule, weir_ns length, uint64_t replicas);
+uint64_t explain_failover_adds(const struct rule *rule);
 
 /* explain_json.c */
 void explain_json(struct text *text, const struct explanation *explanation);

@@ -42,6 +42,7 @@ static void add_defaults(struct text *text, const struct rule *rule)
     text_put(text, ",\"defaults\":[");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool is_meaningless = (rows[i].field == LIMIT_ALIGN && rule->limit.algorithm != WEIR_FIXED_WINDOW)
+                              || (rows[i].field == LIMIT_WHEN_FULL && rule_is_shared(rule))
                               || (rows[i].field == LIMIT_DEBT && !rule_is_bucket(rule));
         if (!is_default(rule, rows[i].field) || is_meaningless)
             continue;
@@ -51,19 +52,57 @@ static void add_defaults(struct text *text, const struct rule *rule)
     text_put(text, "]");
 }
 
+/* What passes beside the budget while the store is away for a minute (null: no bound), and after a failover that loses a second. */
+static void add_adds(struct text *text, const struct explanation *explanation, const struct rule *rule)
+{
+    text_put(text, ",\"store_away_adds\":");
+    if (!rule_is_shared(rule) || rule->store_fails.word == WEIR_STORE_CLOSED)
+        text_put(text, "0");
+    else if (rule->store_fails.word == WEIR_STORE_OPEN)
+        text_put(text, "null");
+    else
+        text_number(text, explain_share_in(rule, WEIR_MINUTE, explanation->replicas));
+    text_put(text, ",\"failover_adds\":");
+    text_number(text, rule_is_shared(rule) ? explain_failover_adds(rule) : 0);
+}
+
+static void add_store(struct text *text, const struct explanation *explanation)
+{
+    struct slice parts[2];
+    struct text url = { .region = text->region };
+    text_put(text, ",\"store\":");
+    if (!explanation->rules->has_shared) {
+        text_put(text, "null");
+        return;
+    }
+    text_put(text, "{\"url\":");
+    if (explanation->store->url != NULL) {
+        explain_store_url(explanation->store->url, parts);
+        text_add(&url, parts[0]);
+        text_add(&url, parts[1]);
+        text_add_json(text, (struct slice){ url.at, url.len });
+    } else {
+        text_put(text, "null");
+    }
+    text_put(text, ",\"deadline\":");
+    text_add_seconds(text, explanation->store->deadline);
+    text_put(text, "}");
+}
+
 static void add_limit(struct text *text, const struct explanation *explanation, size_t index)
 {
     const struct rule *rule = &explanation->rules->list[index];
     struct slice object = slice_of(explanation->rules->limits[index].json);
     text_add(text, (struct slice){ object.at, object.len - 1 }); /* its closing brace comes last */
     add_most(text, "most", rule, 1);
-    add_most(text, "most_of_replicas", rule, explanation->replicas);
+    add_most(text, "most_of_replicas", rule, rule_is_shared(rule) ? 1 : explanation->replicas);
     text_format(text, ",\"most_waiting\":%llu,\"longest_wait\":",
                 rule_waits(rule) ? (unsigned long long)bound_waiting(rule) : 0);
     text_add_seconds(text, rule_waits(rule) ? bound_longest_wait(rule) : 0);
     text_format(text, ",\"returned_adds\":%s,\"state_lost_adds\":",
                 rule->limit.algorithm == WEIR_CONCURRENCY ? "false" : "true");
     text_number(text, rule->state_lost == WEIR_LOST_EMPTY ? 0 : explanation->rules->limits[index].capacity);
+    add_adds(text, explanation, rule);
     add_defaults(text, rule);
     text_put(text, "}");
 }
@@ -135,6 +174,7 @@ void explain_json(struct text *text, const struct explanation *explanation)
     text_format(text, "\"permits\":%llu,\"permit_bytes\":%llu,\"bytes\":%llu},\"auth_wait\":%s",
                 (unsigned long long)stats->permits, (unsigned long long)stats->permits * EXPLAIN_PERMIT_BYTES,
                 (unsigned long long)stats->bytes, explanation->server->auth_wait ? "true" : "false");
+    add_store(text, explanation);
     add_proxies(text, rules);
     if (explanation->request != NULL)
         add_request(text, explanation);

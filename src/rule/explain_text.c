@@ -118,7 +118,7 @@ static void add_numbers(struct text *text, const struct explanation *explanation
 {
     text_put(text, rule->key_count == 0 ? "    at most       " : "    each key      at most ");
     add_most(text, rule, 1);
-    if (explanation->replicas == 1)
+    if (explanation->replicas == 1 || rule_is_shared(rule)) /* one budget, however many they are */
         return;
     char label[32];
     (void)snprintf(label, sizeof label, "%" PRIu64 " replicas", explanation->replicas);
@@ -248,14 +248,15 @@ static void add_state_lost(struct text *text, const struct rule *rule)
         return;
     }
     if (rule->state_lost == WEIR_LOST_FULL) {
-        text_put(text, "    state lost    a restart forgets what was counted: each key may ask for ");
+        text_format(text, "    state lost    %s forgets what was counted: each key may ask for ",
+                    rule_is_shared(rule) ? "a store that comes back empty" : "a restart");
         explain_grouped(text, rule_capacity(rule));
         text_format(text, " again at once%s\n", explain_mark(rule, LIMIT_WHEN_STATE_LOST));
         return;
     }
-    text_put(
-        text,
-        "    state lost    after a restart every key begins with nothing left, so that nothing more passes");
+    text_format(text,
+                "    state lost    after %s every key begins with nothing left, so that nothing more passes",
+                rule_is_shared(rule) ? "a store came back empty" : "a restart");
     if (whole != WEIR_NO_TIME) {
         duration_format(whole, time);
         text_format(text, "; it is whole within %s%s", rule->is_calendar ? "a window, at most " : "", time);
@@ -329,8 +330,32 @@ static void add_reply(struct text *text, const struct rule *rule)
     text_put(text, "\n");
 }
 
-static void add_answers(struct text *text, const struct rules *rules, const struct rule *rule)
+/* What a reload keeps. */
+static void add_reload(struct text *text, const struct rule *rule)
 {
+    text_put(text, "    on reload     ");
+    if (rule_is_shared(rule))
+        text_put(
+            text,
+            rule->limit.algorithm == WEIR_CONCURRENCY
+                ? "permits stay held in the store; a changed at-most holds at once, a changed hold from the "
+                  "next "
+                  "renewal; another name, key, algorithm or scope starts afresh\n"
+                : "counters stay in the store, and a changed size holds at once; another name, key, algorithm, "
+                  "align or scope starts afresh\n");
+    else
+        text_put(
+            text,
+            rule->limit.algorithm == WEIR_CONCURRENCY
+                ? "permits stay held and who waits keeps its place; a changed at-most holds at once, a changed "
+                  "hold from the next renewal; another name, key or algorithm starts afresh\n"
+                : "counters go on, and a changed size holds at once; another name, key, algorithm or "
+                  "align starts afresh\n");
+}
+
+static void add_answers(struct text *text, const struct explanation *explanation, const struct rule *rule)
+{
+    const struct rules *rules = explanation->rules;
     add_cost(text, rules, rule);
     add_settled(text, rule);
     add_refused(text, rule);
@@ -338,16 +363,15 @@ static void add_answers(struct text *text, const struct rules *rules, const stru
     explain_waiting(text, rule);
     add_missing_key(text, rules, rule);
     add_overrides(text, rule);
-    text_format(text, "    shared        each process counts by itself%s\n", explain_mark(rule, LIMIT_SCOPE));
-    add_when_full(text, rule);
+    if (rule_is_shared(rule)) {
+        explain_shared(text, explanation, rule);
+    } else {
+        text_format(text, "    shared        each process counts by itself%s\n",
+                    explain_mark(rule, LIMIT_SCOPE));
+        add_when_full(text, rule);
+    }
     add_state_lost(text, rule);
-    text_format(
-        text, "    on reload     %s\n",
-        rule->limit.algorithm == WEIR_CONCURRENCY
-            ? "permits stay held and who waits keeps its place; a changed at-most holds at once, a changed "
-              "hold from the next renewal; another name, key or algorithm starts afresh"
-            : "counters go on, and a changed size holds at once; another name, key, algorithm or "
-              "align starts afresh");
+    add_reload(text, rule);
     add_enforced(text, rule);
     add_reply(text, rule);
 }
@@ -367,7 +391,7 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
     text_put(text, "\n");
     add_paragraph(text, explanation->rules, rule);
     add_numbers(text, explanation, rule);
-    add_answers(text, explanation->rules, rule);
+    add_answers(text, explanation, rule);
 }
 
 /* ---- The contract -------------------------------------------------------------------------------------------------------- */
@@ -450,6 +474,7 @@ void explain_text(struct text *text, const struct explanation *explanation)
     for (size_t i = 0; i < rules->limit_count; i++)
         add_limit(text, explanation, &rules->list[i]);
     explain_doors(text, explanation);
+    explain_store(text, explanation);
     add_memory(text, explanation);
     add_proxies(text, explanation);
     if (explanation->request != NULL)

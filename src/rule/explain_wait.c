@@ -67,14 +67,16 @@ void explain_permits_lost(struct text *text, const struct rule *rule)
 {
     char hold[48];
     duration_format(rule->limit.hold, hold);
+    bool is_shared = rule_is_shared(rule);
     if (rule->state_lost == WEIR_LOST_EMPTY) {
         text_format(text,
-                    "    state lost    after a restart nobody gets a permit for %s: by then those of before "
+                    "    state lost    after %s nobody gets a permit for %s: by then those of before "
                     "have expired\n",
-                    hold);
+                    is_shared ? "a store came back empty" : "a restart", hold);
         return;
     }
-    text_put(text, "    state lost    a restart forgets the permits: each key may be given ");
+    text_format(text, "    state lost    %s forgets the permits: each key may be given ",
+                is_shared ? "a store that comes back empty" : "a restart");
     explain_grouped(text, rule->limit.at_most);
     text_format(text, " more while holders of before still work; their next renewal is refused%s\n",
                 explain_mark(rule, LIMIT_WHEN_STATE_LOST));

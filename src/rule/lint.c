@@ -60,7 +60,7 @@ static void lint_replicas(struct lint *lint, size_t index)
     const struct rule *rule = &lint->rules->list[index];
     bool is_concurrency = rule->limit.algorithm == WEIR_CONCURRENCY;
     char all[160];
-    if (lint->replicas < 2 || rule->enforce == WEIR_ENFORCE_OFF
+    if (lint->replicas < 2 || rule_is_shared(rule) || rule->enforce == WEIR_ENFORCE_OFF
         || ++lint->replica_warnings > REPLICA_WARNINGS_MAX)
         return;
     together(lint, rule, all, sizeof all);
@@ -68,10 +68,11 @@ static void lint_replicas(struct lint *lint, size_t index)
               node_value(lint->limits[index], "scope") != NULL ? "scope"
               : is_concurrency                                 ? "at-most"
                                                                : "rate",
-              is_concurrency
-                  ? "divide at-most by the number of replicas, or send each key to one replica always"
-                  : "divide the rate and the burst by the number of replicas, or send each key to one replica "
-                    "always",
+              is_concurrency ? "share it (scope: fleet), divide at-most by the number of replicas, or send "
+                               "each key to one replica always"
+                             : "share it (scope: fleet), divide the rate and the burst by the number of "
+                               "replicas, or send each key to one replica "
+                               "always",
               "counts in each process by itself (scope process): %s%s", all,
               lint->replica_warnings == REPLICA_WARNINGS_MAX ? "; others are not listed any more" : "");
 }
@@ -116,9 +117,11 @@ static void look(struct lint *lint, const struct node *root)
         lint_limit(lint, binds, i);
         lint_when(lint, i);
         lint_wait(lint, i);
+        lint_fleet(lint, binds, i);
         lint_bind(lint, binds, i);
         lint_replicas(lint, i);
     }
+    lint_store(lint);
     lint_doors(lint, root);
     lint_grouping(lint, root);
     lint_enforced(lint, lint->load->limits);

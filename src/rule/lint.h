@@ -41,9 +41,16 @@ void lint_when(struct lint *lint, size_t index);
 void lint_wait(struct lint *lint, size_t index);
 void lint_doors(struct lint *lint, const struct node *root);
 
+/* lint_fleet.c: budgets that a fleet shares; and a store that nobody counts in. */
+void lint_fleet(struct lint *lint, const struct binds *binds, size_t index);
+void lint_store(struct lint *lint);
+
 /* lint_bind.c: findings that need two limits. `binds` is made once for a contract. */
 struct binds *binds_new(struct lint *lint);
 void lint_bind(struct lint *lint, const struct binds *binds, size_t index);
+
+/* Whether every condition of `other` is one of `rule`: who meets `rule` meets `other`, if it has the key. */
+bool bind_asks_no_more(const struct rule *other, const struct rule *rule);
 
 /* A limit that counts whatever `index` counts, under the same key or a coarser one, and that `fits`; or NULL. */
 typedef bool bind_fits(const struct rule *other, const struct rule *rule);

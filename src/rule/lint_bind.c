@@ -32,7 +32,7 @@ static bool same_condition(const struct condition *x, const struct condition *y)
            && same_patterns(x, y);
 }
 
-static bool asks_no_more(const struct rule *other, const struct rule *rule)
+bool bind_asks_no_more(const struct rule *other, const struct rule *rule)
 {
     for (size_t i = 0; i < other->condition_count; i++) {
         bool is_shared = false;
@@ -75,7 +75,7 @@ static bool is_plain(const struct rule *rule)
 static bool covers(const struct rule *other, const struct rule *rule)
 {
     return other != rule && other->enforce == WEIR_ENFORCE_ALWAYS && is_plain(other) && is_coarser(other, rule)
-           && asks_no_more(other, rule);
+           && bind_asks_no_more(other, rule);
 }
 
 /* ---- An index ---------------------------------------------------------------------------------------------------------------- */
@@ -226,9 +226,17 @@ static bool is_within(const struct rule *other, const struct rule *rule)
     return bound_in(other, (is_weighted ? 2 * length : length) - 1) <= rule->rate.count;
 }
 
+/* One replica's count says nothing of the fleet's, nor the other way round while the store is away. */
+static bool same_scope(const struct rule *x, const struct rule *y)
+{
+    const struct store_policy *a = &x->store_fails, *b = &y->store_fails;
+    return x->scope == y->scope && a->word == b->word && a->open_for == b->open_for
+           && (uint64_t)a->share * b->share_of == (uint64_t)b->share * a->share_of;
+}
+
 static bool makes_idle(const struct rule *other, const struct rule *rule)
 {
-    if (!same_cost(other, rule) || !is_within(other, rule))
+    if (!same_scope(other, rule) || !same_cost(other, rule) || !is_within(other, rule))
         return false;
     bool is_mutual = same_cost(rule, other) && is_within(rule, other) && covers(rule, other);
     return !is_mutual || other < rule; /* of two alike the first holds */

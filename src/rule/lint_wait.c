@@ -73,7 +73,8 @@ static void lint_permits(struct lint *lint, size_t index)
             lint, index, "enforce",
             "enforce it for a share such as 10%, or with a larger at-most, to see what it does",
             "is a shadow, which gives no permits: it finds none held and never says that it would refuse");
-    lint_pool(lint, index);
+    if (!rule_is_shared(rule)) /* whose permits lie in the store */
+        lint_pool(lint, index);
 }
 
 void lint_wait(struct lint *lint, size_t index)
