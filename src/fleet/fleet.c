@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fleet.c - what lives as long as a process (fleet_common) and as long as a loop (fleet): making, time, the end.
+ */
+#include "fleet/fleet.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/entropy.h"
+#include "fleet/work.h"
+
+#define SCRATCH_FIRST ((size_t)16 << 10)
+
+/* ---- Of the process ----------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+int fleet_common_new(struct fleet_common **out, uint64_t seed)
+{
+    struct fleet_common *common = calloc(1, sizeof *common);
+    if (common == NULL)
+        return WEIR_ERR_MEMORY;
+    /* Keys are chosen by others: the hash is keyed by the system where it can be. */
+    const uint64_t seeded[2] = { mix(&seed), mix(&seed) };
+    uint8_t secret[16];
+    if (!entropy_fill(secret, sizeof secret))
+        memcpy(secret, seeded, sizeof secret);
+    if (outages_new(&common->outages, seed) != 0 || denied_new(&common->denied, secret) != 0
+        || journal_new(&common->journal, secret) != 0) {
+        fleet_common_free(common);
+        return WEIR_ERR_MEMORY;
+    }
+    (void)pthread_mutex_init(&common->lock, NULL); /* with default attributes it does not fail */
+    *out = common;
+    return 0;
+}
+
+void fleet_common_free(struct fleet_common *common)
+{
+    if (common == NULL)
+        return;
+    journal_free(common->journal);
+    denied_free(common->denied);
+    outages_free(common->outages);
+    (void)pthread_mutex_destroy(&common->lock);
+    free(common);
+}
+
+struct outages *fleet_common_outages(struct fleet_common *common)
+{
+    return common->outages;
+}
+
+void fleet_common_changed(struct fleet_common *common)
+{
+    denied_changed(common->denied);
+}
+
+/* The kind's place, or the one that was told longest ago. */
+static struct told *find_told(struct fleet_common *common, uint64_t kind)
+{
+    struct told *oldest = &common->told[0];
+    for (size_t i = 0; i < FLEET_KINDS; i++) {
+        if (common->told[i].kind == kind)
+            return &common->told[i];
+        if (common->told[i].at < oldest->at)
+            oldest = &common->told[i];
+    }
+    return oldest;
+}
+
+bool common_may_tell(struct fleet_common *common, struct slice kind, weir_ns now)
+{
+    uint64_t hash = 1;
+    for (size_t i = 0; i < kind.len; i++)
+        hash = (hash ^ (unsigned char)kind.at[i]) * UINT64_C(0x100000001b3);
+    (void)pthread_mutex_lock(&common->lock);
+    struct told *told = find_told(common, hash);
+    bool may = told->kind != hash || now >= told->at + FLEET_QUIET_NS;
+    if (may)
+        *told = (struct told){ hash, now };
+    (void)pthread_mutex_unlock(&common->lock);
+    return may;
+}
+
+/* ---- Of a loop ------------------------------------------------------------------------------------------------------ */
+
+int fleet_new(struct fleet **out, const struct fleet_options *options)
+{
+    struct fleet *fleet = calloc(1, sizeof *fleet);
+    if (fleet == NULL)
+        return WEIR_ERR_MEMORY;
+    fleet->scratch = malloc(SCRATCH_FIRST);
+    if (fleet->scratch == NULL) {
+        free(fleet);
+        return WEIR_ERR_MEMORY;
+    }
+    fleet->scratch_cap = SCRATCH_FIRST;
+    fleet->common = options->common;
+    fleet->carrier = options->carrier;
+    fleet->contract = options->contract;
+    fleet->options = *options;
+    fleet->wall_offset = options->wall_offset;
+    fleet->random = options->seed;
+    fleet->told_next = WEIR_NO_TIME;
+    due_list_init(&fleet->works);
+    due_list_init(&fleet->background);
+    due_list_init(&fleet->nurses);
+    *out = fleet;
+    return 0;
+}
+
+void fleet_free(struct fleet *fleet)
+{
+    if (fleet == NULL)
+        return;
+    assert(fleet->works.count == 0);
+    background_end(fleet, fleet->now);
+    while (fleet->spare != NULL) {
+        struct fleet_work *next = fleet->spare->next_spare;
+        free(fleet->spare->blocks);
+        free(fleet->spare);
+        fleet->spare = next;
+    }
+    free(fleet->scratch);
+    free(fleet);
+}
+
+void fleet_wall_set(struct fleet *fleet, int64_t wall_offset)
+{
+    fleet->wall_offset = wall_offset;
+}
+
+void fleet_advance(struct fleet *fleet, weir_ns now)
+{
+    if (now > fleet->now)
+        fleet->now = now;
+}
+
+void fleet_now_set(struct fleet *fleet, weir_ns now)
+{
+    fleet_advance(fleet, now);
+}
+
+weir_ns fleet_reading(const struct fleet *fleet, weir_ns asked_at)
+{
+    const struct fleet_options *options = &fleet->options;
+    if (options->injects_time)
+        return asked_at;
+    weir_ns now = options->now != NULL ? options->now(options->context) : fleet->now;
+    return now > asked_at ? now : asked_at;
+}
+
+uint64_t fleet_wall_ns(const struct fleet *fleet, weir_ns now)
+{
+    int64_t wall;
+    if (now > INT64_MAX || __builtin_add_overflow((int64_t)now, fleet->wall_offset, &wall) || wall < 0)
+        return 0;
+    return (uint64_t)wall;
+}
+
+/* The versions of contracts are 16 hex digits. */
+uint64_t fleet_contract_number(const struct fleet *fleet)
+{
+    return strtoull(weir_contract_version(fleet->contract), NULL, 16);
+}
+
+bool fleet_name_id(struct fleet *fleet, char out[SCRIPT_ID_LEN])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[SCRIPT_ID_LEN / 2];
+    const uint64_t seeded[2] = { mix(&fleet->random), mix(&fleet->random) };
+    memcpy(bytes, seeded, sizeof bytes);
+    if (!fleet->options.has_seed && !entropy_fill(bytes, sizeof bytes))
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    return true;
+}
+
+void fleet_log(struct fleet *fleet, const char *format, ...)
+{
+    char line[768];
+    va_list words;
+    if (fleet->options.log == NULL)
+        return;
+    va_start(words, format);
+    (void)vsnprintf(line, sizeof line, format, words);
+    va_end(words);
+    fleet->options.log(fleet->options.context, line);
+}
+
+/* ---- Time --------------------------------------------------------------------------------------------------------------- */
+
+static weir_ns earlier(weir_ns x, weir_ns y)
+{
+    return x < y ? x : y;
+}
+
+weir_ns fleet_next(const struct fleet *fleet)
+{
+    return earlier(due_next(&fleet->works), earlier(due_next(&fleet->background), due_next(&fleet->nurses)));
+}
+
+void fleet_rewake(struct fleet *fleet)
+{
+    weir_ns next = fleet_next(fleet);
+    if (next >= fleet->told_next)
+        return;
+    fleet->told_next = next;
+    if (fleet->options.wake != NULL)
+        fleet->options.wake(fleet->options.context);
+}
+
+/* Those that are due, at most as many as there are now: what they add is for the next time. */
+static void expire(struct due_list *list, weir_ns now)
+{
+    for (size_t left = list->count; left > 0 && due_next(list) <= now; left--)
+        list->head.next->expire(list->head.next, now);
+}
+
+void fleet_tick(struct fleet *fleet, weir_ns now)
+{
+    fleet_advance(fleet, now);
+    expire(&fleet->works, now);
+    expire(&fleet->background, now);
+    expire(&fleet->nurses, now);
+    fleet->told_next = fleet_next(fleet);
+}
+
+size_t fleet_under_way(const struct fleet *fleet)
+{
+    return fleet->works.count;
+}
+
+void fleet_drain(struct fleet *fleet, weir_ns now)
+{
+    fleet_advance(fleet, now);
+    for (size_t left = fleet->works.count; left > 0 && fleet->works.count > 0; left--)
+        fleet->works.head.next->expire(fleet->works.head.next, now);
+    background_end(fleet, now);
+    fleet->told_next = WEIR_NO_TIME;
+}
