@@ -2,7 +2,7 @@
 /*
  * name.h - what a shared limit's key is called in the store, and which slot that is.
  *
- *     weir:1:{tenant=acme}:tenant-requests:b:path=%2Fv1%2Fitems
+ *     weir:1:{tenant=acme}:tenant-requests:b:path=/v1/items
  *     ^    ^  ^            ^               ^ ^
  *     |    |  |            |               | the other parts of the key, separated by commas
  *     |    |  |            |               the algorithm: a limit that gets another starts afresh
@@ -13,7 +13,7 @@
  *
  * Different keys have different names: bytes other than letters, digits, '-', '.', '_', '~' and '/' are written as %XX, an
  * absent part is its name without '='. A key that is too long stands as its SHA-256 ("~" and 64 hex digits) in place of all
- * parts. A name can be read back.
+ * parts. Where a limit has no key the name ends with the letter. A name can be read back.
  */
 #ifndef WEIR_FLEET_NAME_H
 #define WEIR_FLEET_NAME_H

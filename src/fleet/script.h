@@ -14,8 +14,13 @@
 #define WEIR_FLEET_SCRIPT_H
 
 #include "fleet/carrier.h"
+#include "fleet/name.h"
 #include "weir_contract.h"
 #include "wire/resp.h"
+
+/* Longest script, and longest command: a script, and for each item two names and the arguments. */
+#define SCRIPT_TEXT_MAX ((size_t)32 << 10)
+#define SCRIPT_COMMAND_MAX (SCRIPT_TEXT_MAX + WEIR_ASKS_MAX * (2 * NAME_MAX_LEN + 256) + 4096)
 
 /* A reservation or permit: 16 random bytes as 32 hex digits. Names are never guessed, so having one is the right to it. */
 #define SCRIPT_ID_LEN 32
@@ -76,11 +81,13 @@ bool script_read_decide(struct slice reply, const struct script_call *call, stru
 
 /* ---- Beside deciding. Each is one command and one reply; all may be repeated without effect but refund and spend. ---------- */
 
-/* Give back strictly what a decision charged (items with is_charged), also its retry ids and permits; no reply is needed. */
+/* Give back strictly what a decision charged (items with is_charged), also its retry ids and permits; no reply is needed. Done
+   once for one decision: told apart by what was charged when, and by call->id where it is given (any verb may have one here). */
 bool script_put_undo(struct text *out, enum script_form form, const struct script_call *call,
                      const struct script_answer *answers);
 
-/* What was spent elsewhere, charged without asking: up to the capacity beyond what is used, for what a fallback let through. */
+/* What was spent elsewhere, charged without asking, as a settlement that costs more: what a fallback let through. The reply is a
+   settlement's. */
 bool script_put_spend(struct text *out, enum script_form form, const struct script_call *call);
 
 /* A reservation (call->record, ->id, ->items as reserved but for their costs) settled at `cost`, or cancelled. */
@@ -89,11 +96,13 @@ bool script_put_settle(struct text *out, enum script_form form, const struct scr
 /* Give back each item's cost. */
 bool script_put_refund(struct text *out, enum script_form form, const struct script_call *call);
 
+#define SCRIPT_NO_ITEM SIZE_MAX
 struct script_settlement {
     uint64_t charged, returned, dropped, remaining; /* as weir_settlement */
-    size_t item;                                    /* the one with the least left */
-    bool is_known;                                  /* false: no such reservation, or it has expired */
-    bool is_repeated;                               /* was settled before: nothing changed */
+    size_t
+        item; /* the one with the least left; SCRIPT_NO_ITEM: none has a say, and remaining is WEIR_UNLIMITED */
+    bool is_known;    /* false: no such reservation, or it has expired */
+    bool is_repeated; /* was settled before: nothing changed */
 };
 bool script_read_settle(struct slice reply, struct script_settlement *out, struct slice *why);
 

@@ -1,0 +1,176 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- giveback.lua - what settling and undoing do to a state: charging without asking, giving back in full, undoing strictly.
+--
+-- For each kind, after read():  put(it, amount) charges up to capacity and debt, gives what was charged and what was dropped;
+-- back(it, at, amount) gives back what was charged at `at`, in windows only while they last, gives how much;
+-- undo(it) gives back it.cost, charged at it.charged_at, but never what refill has replaced since (algorithms 1.13).
+local function split(room, amount)
+  local done = max(0, min(room, amount))
+  return done, amount - done
+end
+
+local function lower(it, name, amount)
+  local done = min(it[name], amount)
+  it[name] = it[name] - done
+  return done
+end
+
+local bucket, fixed, sliding, log, permits = kinds[98], kinds[102], kinds[115], kinds[108], kinds[99]
+
+function bucket.put(it, amount)
+  local most = it.most + it.debt
+  local done, dropped = split(most - it.used, amount)
+  it.used = it.used + done
+  if dropped > 0 and it.used <= most then
+    it.used, it.rem = most, 0
+  end
+  return done, dropped
+end
+
+function bucket.back(it, _, amount)
+  local whole = it.rem == 0 and it.used or it.used - 1
+  if amount > whole then
+    it.used, it.rem = 0, 0
+    return whole
+  end
+  it.used = it.used - amount
+  return amount
+end
+
+-- All in tokens / p: the level falls by cost * p less what n per tick brought since, rounded up to be exact. Where the rate changed
+-- meanwhile, or the clock stepped back, what refill has replaced is not known: nothing comes back.
+function bucket.undo(it)
+  local elapsed = it.at - it.charged_at
+  if it.changed or elapsed < 0 or elapsed * it.n >= it.cost * it.p then
+    return
+  end
+  local level = it.used * it.p - it.rem - it.cost * it.p + elapsed * it.n
+  it.used, it.rem = 0, 0
+  if level > 0 then
+    it.used = ceil(level / it.p)
+    it.rem = it.used * it.p - level
+  end
+end
+
+function fixed.put(it, amount)
+  local done, dropped = split(it.most - it.used, amount)
+  it.used = it.used + done
+  return done, dropped
+end
+
+function fixed.back(it, at, amount)
+  return it.start <= at and at < it.stop and lower(it, 'used', amount) or 0
+end
+
+function fixed.undo(it)
+  if it.n <= 1 and it.stop - it.start ~= it.p * it.unit then
+    return
+  end
+  fixed.back(it, it.charged_at, it.cost)
+end
+
+function sliding.put(it, amount)
+  local done, dropped = split(it.most - it.current, amount)
+  it.current = it.current + done
+  return done, dropped
+end
+
+function sliding.back(it, at, amount)
+  local start = at - at % it.p
+  if start == it.start then
+    return lower(it, 'current', amount)
+  elseif start + it.p == it.start then
+    return lower(it, 'previous', amount)
+  end
+  return 0
+end
+
+function sliding.undo(it)
+  if not it.changed then
+    sliding.back(it, it.charged_at, it.cost)
+  end
+end
+
+function log.put(it, amount)
+  if it.blocked then
+    return 0, amount
+  end
+  local done, dropped = split(log_room(it, it.most, amount), amount)
+  if done > 0 then
+    log_put(it, done)
+  end
+  return done, dropped
+end
+
+-- Take units out of the live entries whose stamp is `least` .. `at`, the newest first. They are written anew from the first one
+-- that changes on; where the newest one went, an entry of no units says how late it has been.
+local function log_take_out(it, least, at, amount)
+  local entries = it.gone < it.length and log_rest(it, it.gone) or {}
+  local left, first = amount, #entries + 1
+  for i = #entries, 1, -1 do
+    local entry = entries[i]
+    if left > 0 and entry.stamp >= least and entry.stamp <= at and entry.units > 0 then
+      local out = min(left, entry.units)
+      entry.units = entry.units - out
+      left, first = left - out, i
+    end
+  end
+  if left == amount then
+    return 0
+  end
+  local sum, rest = first > 1 and entries[first - 1].sum or it.sum - it.live, {}
+  for i = 1, #entries do
+    local entry = entries[i]
+    if i >= first then
+      sum = sum + entry.units
+      entry.sum = sum
+    end
+    if entry.units > 0 or i == #entries then
+      rest[#rest + 1] = entry
+    end
+  end
+  it.live, it.sum = it.live - (amount - left), sum
+  it.rest, it.same = rest, it.shift > 0 and 0 or first - 1
+  return amount - left
+end
+
+function log.back(it, at, amount)
+  return log_take_out(it, 0, at - it.shift, amount)
+end
+
+function log.undo(it)
+  log_take_out(it, it.charged_at - it.shift, it.charged_at - it.shift, it.cost)
+end
+
+-- The first `same` of the live entries stay where they are.
+local function log_rewrite(it)
+  if not it.rest then
+    return
+  end
+  local lives = max(call('PTTL', it.key), lifetime(log.span(it)))
+  if it.same > 0 then
+    call('LTRIM', it.key, it.gone, it.gone + it.same - 1)
+  else
+    call('DEL', it.key)
+  end
+  local changed = {}
+  for i = it.same + 1, #it.rest do
+    changed[#changed + 1] = it.rest[i]
+  end
+  log_write(it, changed)
+  call('PEXPIRE', it.key, lives)
+  it.wrote = true
+end
+
+function permits.put()
+  return 0, 0
+end
+
+function permits.back()
+  return 0
+end
+
+function permits.undo(it)
+  permit_drop(it)
+end
