@@ -15,28 +15,7 @@
 
 struct policy_reading {
     weir_ns open_for;
-    struct slice local;
-};
-
-static void parse_share(struct load *load, const struct field *field, const struct node *value, void *into)
-{
-    struct policy_reading *reading = into;
-    const char *problem = node_scalar_problem(value);
-    if (problem == NULL)
-        reading->local = value->text;
-    else if (value->kind != NODE_BAD)
-        schema_error(load, field->name, value, field->sentence, "%s", problem);
-}
-
-enum { OPEN_FIELD, LOCAL_FIELD, POLICY_FIELDS };
-
-static const struct field policy_fields[POLICY_FIELDS] = {
-    [OPEN_FIELD] = { "open", parse_duration, "duration", offsetof(struct policy_reading, open_for),
-                     .min = WEIR_MILLISECOND, .max = WEIR_HORIZON,
-                     .sentence = "say how long everything passes: `{ open: 30s }`" },
-    [LOCAL_FIELD] = { "local", parse_share, "N/M", 0,
-                      .sentence = "write the part of the budget that each replica may spend by itself: with "
-                                  "four replicas `{ local: 1/4 }`" },
+    struct store_policy local;
 };
 
 /* "N/M", 1 <= N <= M <= 65535. NULL, or what is wrong. */
@@ -61,29 +40,44 @@ static const char *share_problem(struct slice text, struct store_policy *out)
     return NULL;
 }
 
+static void parse_share(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    struct policy_reading *reading = into;
+    const char *problem = node_scalar_problem(value);
+    if (problem == NULL)
+        problem = share_problem(value->text, &reading->local);
+    if (problem != NULL && value->kind != NODE_BAD)
+        schema_error(load, field->name, value, field->sentence, "%s", problem);
+}
+
+enum { OPEN_FIELD, LOCAL_FIELD, POLICY_FIELDS };
+
+static const struct field policy_fields[POLICY_FIELDS] = {
+    [OPEN_FIELD] = { "open", parse_duration, "duration", offsetof(struct policy_reading, open_for),
+                     .min = WEIR_MILLISECOND, .max = WEIR_HORIZON,
+                     .sentence = "say how long everything passes: `{ open: 30s }`" },
+    [LOCAL_FIELD] = { "local", parse_share, "N/M", 0,
+                      .sentence = "write the part of the budget that each replica may spend by itself: with "
+                                  "four replicas `{ local: 1/4 }`" },
+};
+
 static void read_policy(struct load *load, const struct field *field, const struct node *map,
                         struct store_policy *out)
 {
     const struct node *given[POLICY_FIELDS];
-    struct policy_reading reading = { 0 };
+    struct policy_reading reading = { .local.word = WEIR_STORE_LOCAL };
     struct owner owner = load->owner;
     load->owner.what = "the when-store-fails of limit";
     (void)schema_read(load, map, field->name, policy_fields, POLICY_FIELDS, &reading, given);
     load->owner = owner;
     if (given[OPEN_FIELD] != NULL && given[LOCAL_FIELD] != NULL)
         schema_error(load, field->name, map, "keep one of the two", "says both `open` and `local`");
-    else if (given[OPEN_FIELD] == NULL && given[LOCAL_FIELD] == NULL && map->count == 0)
+    else if (map->count == 0)
         schema_error(load, field->name, map, field->sentence, "is empty");
-    if (given[OPEN_FIELD] != NULL) {
+    if (given[LOCAL_FIELD] != NULL)
+        *out = reading.local;
+    else if (given[OPEN_FIELD] != NULL)
         *out = (struct store_policy){ .word = WEIR_STORE_OPEN, .open_for = reading.open_for };
-        return;
-    }
-    out->word = given[LOCAL_FIELD] != NULL ? WEIR_STORE_LOCAL : WEIR_STORE_CLOSED;
-    if (given[LOCAL_FIELD] == NULL || reading.local.len == 0)
-        return;
-    const char *problem = share_problem(reading.local, out);
-    if (problem != NULL)
-        schema_error(load, "local", given[LOCAL_FIELD], policy_fields[LOCAL_FIELD].sentence, "%s", problem);
 }
 
 void parse_store_fails(struct load *load, const struct field *field, const struct node *value, void *into)
