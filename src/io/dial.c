@@ -136,7 +136,7 @@ static void on_writable(uv_poll_t *poll, int status, int events)
     int error = 0;
     socklen_t len = sizeof error;
     (void)events;
-    if (status == 0 && getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+    if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
     if (status == 0 && error == 0) {
         int fd = attempt->fd;
@@ -144,7 +144,8 @@ static void on_writable(uv_poll_t *poll, int status, int events)
         report(dial, fd);
         return;
     }
-    dial->error = status != 0 ? status : uv_translate_sys_error(error);
+    dial->error =
+        error == 0 ? status : uv_translate_sys_error(error); /* libuv says EBADF whatever went wrong */
     end_attempt(dial);
     try_next(dial);
 }
