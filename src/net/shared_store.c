@@ -103,6 +103,7 @@ static bool is_news(struct shared_store *store, const char *event, const char *l
 static void on_line(void *context, const char *line)
 {
     struct worker *worker = context;
+    worker->store.has_news = true;
     char event[SHARED_STORE_WORD_MAX];
     find_value(line, "event=", event);
     const char *rest = strchr(line, ' ');
@@ -130,11 +131,29 @@ static void on_ring(struct alarm *alarm)
     store_end_look(end->worker);
 }
 
+static size_t list_nodes(const struct worker *worker, struct store_node *out)
+{
+    size_t count = store_client_nodes(worker->store.carrier, out, SHARED_STORE_NODES_MAX);
+    return count < SHARED_STORE_NODES_MAX ? count : SHARED_STORE_NODES_MAX;
+}
+
+static void look_at_nodes(struct store_end *end)
+{
+    struct store_node nodes[SHARED_STORE_NODES_MAX];
+    size_t count = list_nodes(end->worker, nodes), up = 0;
+    for (size_t i = 0; i < count; i++)
+        up += nodes[i].is_up;
+    __atomic_store_n(&end->is_connected, count > 0 && up == count, __ATOMIC_RELAXED);
+    end->has_news = false;
+}
+
 void store_end_look(struct worker *worker)
 {
     struct store_end *end = &worker->store;
     if (end->fleet == NULL)
         return;
+    if (end->has_news)
+        look_at_nodes(end);
     weir_ns next = fleet_next(end->fleet);
     if (worker->server->is_virtual) {
         weir_ns now = ticker_now(worker);
@@ -150,7 +169,10 @@ void store_end_look(struct worker *worker)
 
 void store_end_second(struct worker *worker)
 {
-    if (worker->store.fleet != NULL && !worker->server->is_virtual)
+    if (worker->store.fleet == NULL)
+        return;
+    look_at_nodes(&worker->store);
+    if (!worker->server->is_virtual)
         fleet_wall_set(worker->store.fleet, weir_wall_offset());
 }
 
@@ -228,26 +250,36 @@ static void write_node(struct text *out, bool is_first, const char *address, con
     text_literal(out, "}");
 }
 
+/* Another worker has connections of its own. */
+static bool are_all_connected(const struct server *server)
+{
+    for (unsigned i = 0; i < server->worker_count; i++)
+        if (!__atomic_load_n(&server->workers[i].store.is_connected, __ATOMIC_RELAXED))
+            return false;
+    return true;
+}
+
 bool store_end_degraded(const struct worker *worker, struct text *out)
 {
-    static const char unanswered[] = "it does not answer in time";
+    static const char unconnected[] = "it is not connected yet";
     struct store_node nodes[SHARED_STORE_NODES_MAX];
     bool is_first = true;
     if (worker->store.fleet == NULL)
         return false;
-    size_t count = store_client_nodes(worker->store.carrier, nodes, SHARED_STORE_NODES_MAX);
-    for (size_t i = 0; i < count && i < SHARED_STORE_NODES_MAX; i++) {
+    size_t count = list_nodes(worker, nodes);
+    for (size_t i = 0; i < count; i++) {
         bool is_away = nodes[i].outage != NULL && outage_now(nodes[i].outage).began_at != WEIR_NO_TIME;
         if (nodes[i].is_up && !is_away)
             continue;
-        const char *why = nodes[i].is_up            ? unanswered
-                          : nodes[i].why[0] == '\0' ? "it is not connected yet"
+        const char *why = nodes[i].is_up            ? "it makes no decisions in time"
+                          : nodes[i].why[0] == '\0' ? unconnected
                                                     : nodes[i].why;
         write_node(out, is_first, nodes[i].address, why);
         is_first = false;
     }
-    if (count == 0) { /* nothing is known of it yet */
-        write_node(out, true, worker->server->store.shown, "it is not connected yet");
+    if (is_first && !are_all_connected(worker->server)) {
+        write_node(out, true, worker->server->store.shown,
+                   count == 0 ? unconnected : "not every worker is connected");
         is_first = false;
     }
     return !is_first;

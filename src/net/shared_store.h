@@ -10,7 +10,8 @@
  *
  * In virtual time (test builds) the store's clock is ours, replies are awaited in real time, and no deadline runs out.
  *
- * Words      `told`: under `lock`; what of each node was logged last. The rest is written before a worker runs.
+ * Words      `told`: under `lock`; what of each node was logged last. store_end.is_connected: stored by its worker, read by any;
+ *            relaxed, since it only describes. The rest is written before a worker runs.
  * Progress   the lock is held while a line of the log is compared.
  */
 #ifndef WEIR_NET_SHARED_STORE_H
@@ -67,6 +68,8 @@ struct store_end {
     struct fleet *fleet; /* NULL: there is no store */
     struct alarm alarm;
     weir_ns set_to;
+    bool has_news;     /* the carrier said something: look at its nodes */
+    bool is_connected; /* to every node that it knows; read by any worker */
 };
 
 /* On the loop of a worker that is being made. 0, or a code of weir.h or libuv. */
