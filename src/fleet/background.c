@@ -19,6 +19,8 @@
 #define TELL_BATCH 16
 /* After a batch that was refused although the node answers others. */
 #define TELL_PAUSE_NS (100 * WEIR_MILLISECOND)
+/* How often a nurse looks whether a probe may go sooner (outage_alive()). */
+#define NURSE_LOOKS_NS (200 * WEIR_MILLISECOND)
 
 enum chore_kind { CHORE_UNDO, CHORE_RELEASE, CHORE_TELL };
 
@@ -351,7 +353,8 @@ static void reschedule(struct nurse *nurse, weir_ns now)
         return;
     }
     due_remove(&nurse->fleet->nurses, &nurse->due);
-    nurse->due.at = at > now ? at : now + WEIR_MILLISECOND;
+    at = at > now ? at : now + WEIR_MILLISECOND;
+    nurse->due.at = at < now + NURSE_LOOKS_NS ? at : now + NURSE_LOOKS_NS;
     due_add(&nurse->fleet->nurses, &nurse->due);
     fleet_rewake(nurse->fleet);
 }

@@ -679,6 +679,16 @@ static void advance(struct fleet_work *work)
         finish(work);
 }
 
+/* It could not be asked, for a reason of our own: an outage all the same, which a probe ends. */
+static struct weir_outage refuse_here(const struct group *group)
+{
+    struct fleet *fleet = group->work->fleet;
+    struct outage *outage = fleet->carrier->outage(fleet->carrier, group->errand.slot);
+    struct weir_outage away = outage_refused(outage, fleet->now);
+    background_nurse(fleet, outage, group->errand.slot, group->errand.tag, fleet->now);
+    return away;
+}
+
 /* Everything that was not answered is away: for the reason that the first of it was, where it was not asked itself. */
 static void give_up(struct fleet_work *work, weir_ns now, bool is_late)
 {
@@ -689,7 +699,7 @@ static void give_up(struct fleet_work *work, weir_ns now, bool is_late)
             group->errand.away = away;
             errand_abandon(&group->errand, now, is_late);
             group->state = GROUP_UNSURE;
-            group->away = is_late ? group->errand.away : outage_refused(group->errand.outage, now);
+            group->away = is_late ? group->errand.away : refuse_here(group);
             away = group->away;
         } else if (group->state == GROUP_UNASKED) {
             group->state = GROUP_AWAY;
@@ -717,11 +727,24 @@ static void skip_store(struct fleet_work *work)
     for (size_t i = 0; i < work->group_count; i++) {
         struct group *group = &work->groups[i];
         group->state = GROUP_AWAY;
-        group->away = outage_refused(fleet->carrier->outage(fleet->carrier, group->errand.slot), fleet->now);
+        group->away = refuse_here(group);
     }
     count_add(fleet->common, COUNT_AVOIDED, 1);
     work->next_group = work->group_count;
     finish(work);
+}
+
+/* As refuse_here() where there is not even memory for the questions: the first one's node stands for all. */
+static struct weir_outage refuse_all_here(struct fleet *fleet, const struct weir_shared *shared)
+{
+    char name[NAME_MAX_LEN];
+    const struct weir_shared_ask *ask = &shared->asks[0];
+    const struct slice written = { name,
+                                   name_write(&shared->limits[ask->limit], ask->key, ask->key_len, name) };
+    struct outage *outage = fleet->carrier->outage(fleet->carrier, name_slot(written));
+    struct weir_outage away = outage_refused(outage, fleet->now);
+    background_nurse(fleet, outage, name_slot(written), name_tag(written), fleet->now);
+    return away;
 }
 
 /* Without a work: what the caller lent is still there. */
@@ -730,7 +753,7 @@ static void answer_without_work(struct fleet *fleet, const struct weir_shared *s
 {
     struct weir_decision each[WEIR_ASKS_MAX];
     struct weir_outage outages[WEIR_ASKS_MAX];
-    struct weir_outage outage = outage_refused(fleet->carrier->outage(fleet->carrier, 0), fleet->now);
+    struct weir_outage outage = refuse_all_here(fleet, shared);
     uint64_t all = shared->count == 64 ? UINT64_MAX : (UINT64_C(1) << shared->count) - 1;
     for (size_t i = 0; i < shared->count; i++)
         outages[i] = outage;

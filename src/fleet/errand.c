@@ -88,6 +88,8 @@ static void tell_failure(struct errand *errand, weir_ns now, bool is_mute, const
         errand->away = outage_now(outage);
     else
         errand->away = is_mute ? outage_failed(outage, now) : outage_refused(outage, now);
+    if (!errand->is_probe && !errand->is_asked_on)
+        background_nurse(errand->fleet, outage, errand->slot, errand->tag, now);
     tell_outage(errand, outage, why);
 }
 

@@ -2,7 +2,8 @@
 /*
  * outage.c - the breaker's states, and the registry of all nodes.
  *
- * CLOSED: ask. OPEN: do not, until `probe_at`. HALF_OPEN: a probe is under way. Only what comes in time closes; failures of
+ * CLOSED: ask. OPEN: do not. HALF_OPEN: the same, and a probe is under way. There are probes while an outage is on, also where the
+ * breaker is still closed: without requests nothing else would end it. Only what comes in time closes; failures of
  * requests that were sent before it opened come in late and change nothing, so that they neither count as the probe's nor
  * lengthen the cool-down. A probe is under way until it is told of or its time is over, also where the breaker was closed
  * meanwhile by somebody else's answer: so there is never a second one.
@@ -26,8 +27,8 @@ struct outage {
     bool is_open, is_probing;
     unsigned in_a_row;
     weir_ns cool;        /* the cool-down that is on, before it is drawn */
-    weir_ns opened_at;   /* when it opened or the last probe failed */
-    weir_ns probe_at;    /* open: not before */
+    weir_ns cool_at;     /* when it began: with the outage, the opening, or the failure of the last probe */
+    weir_ns probe_at;    /* not before */
     weir_ns probe_until; /* a probe under way counts as failed then */
     struct weir_outage now;
     uint64_t random;
@@ -159,7 +160,7 @@ static weir_ns draw(struct outage *outage, weir_ns whole)
 static void cool_down(struct outage *outage, weir_ns now, weir_ns cool)
 {
     outage->cool = cool < OUTAGE_COOL_MAX_NS ? cool : OUTAGE_COOL_MAX_NS;
-    outage->opened_at = now;
+    outage->cool_at = now;
     outage->probe_at = now + draw(outage, outage->cool);
 }
 
@@ -172,6 +173,12 @@ static void begin(struct outage *outage, weir_ns now)
     outage->now.began_at = now;
     /* relaxed: the number only has to differ from all others */
     outage->now.number = atomic_fetch_add_explicit(&outage->all->number, 1, memory_order_relaxed) + 1;
+    cool_down(outage, now, OUTAGE_COOL_NS);
+}
+
+static bool is_on(const struct outage *outage)
+{
+    return outage->now.began_at != WEIR_NO_TIME;
 }
 
 /* A probe that nobody told of. */
@@ -180,7 +187,7 @@ static void expire_probe(struct outage *outage, weir_ns now)
     if (!outage->is_probing || now < outage->probe_until)
         return;
     outage->is_probing = false;
-    if (outage->is_open)
+    if (is_on(outage))
         cool_down(outage, outage->probe_until, outage->cool * 2);
 }
 
@@ -201,7 +208,7 @@ enum outage_verdict outage_probe(struct outage *outage, weir_ns now, weir_ns dea
     enum outage_verdict verdict = OUTAGE_AVOID;
     outage = locked(outage);
     expire_probe(outage, now);
-    if (!outage->is_open) {
+    if (!is_on(outage)) {
         verdict = OUTAGE_ASK;
     } else if (!outage->is_probing && now >= outage->probe_at) {
         verdict = OUTAGE_PROBE;
@@ -216,7 +223,7 @@ enum outage_verdict outage_probe(struct outage *outage, weir_ns now, weir_ns dea
 weir_ns outage_probe_at(const struct outage *outage)
 {
     struct outage *mine = locked(outage);
-    weir_ns at = !mine->is_open ? WEIR_NO_TIME : mine->is_probing ? mine->probe_until : mine->probe_at;
+    weir_ns at = !is_on(mine) ? WEIR_NO_TIME : mine->is_probing ? mine->probe_until : mine->probe_at;
     unlock(mine);
     return at;
 }
@@ -274,9 +281,9 @@ void outage_alive(struct outage *outage, weir_ns now)
         return;
     outage = locked(outage);
     /* Not at once where it has just failed: a store that is slower than the deadline says something all the time. */
-    weir_ns soon = outage->opened_at + OUTAGE_COOL_NS;
+    weir_ns soon = outage->cool_at + OUTAGE_COOL_NS;
     soon = soon > now ? soon : now;
-    if (outage->is_open && soon < outage->probe_at)
+    if (is_on(outage) && soon < outage->probe_at)
         outage->probe_at = soon;
     unlock(outage);
 }
@@ -288,8 +295,9 @@ void outage_probed(struct outage *outage, weir_ns now, bool is_heard)
     if (is_heard) {
         close_breaker(outage, now);
     } else {
+        bool was_on = is_on(outage);
         begin(outage, now);
-        if (outage->is_open)
+        if (was_on)
             cool_down(outage, now, outage->cool * 2);
     }
     unlock(outage);
@@ -316,7 +324,7 @@ static enum outage_news find_news(struct outage *outage, weir_ns now, struct out
         return OUTAGE_ENDED;
     }
     bool is_quiet = outage->was_ever_told && now < outage->told_at + OUTAGE_QUIET_NS;
-    if (outage->now.began_at == WEIR_NO_TIME || outage->is_told || is_quiet)
+    if (!is_on(outage) || outage->is_told || is_quiet)
         return OUTAGE_NO_NEWS;
     outage->is_told = outage->was_ever_told = true;
     outage->told_at = now;

@@ -63,10 +63,11 @@ struct outage *outage_of(struct outages *outages, const char *address);
 /* Before asking: ASK, or AVOID and which outage it is. */
 enum outage_verdict outage_ask(struct outage *outage, weir_ns now, struct weir_outage *out);
 
-/* Whether to send the probe now: PROBE, AVOID (it is not time, or another is under way), or ASK: there is nothing to probe. One
-   that is not told of counts as failed after `deadline` ns more. */
+/* Whether to send the probe now: PROBE, AVOID (it is not time, or another is under way), or ASK: there is no outage (there is one
+   from the first failure on, also while the breaker is closed). One that is not told of counts as failed after `deadline` ns
+   more. */
 enum outage_verdict outage_probe(struct outage *outage, weir_ns now, weir_ns deadline);
-/* When it may be worth calling outage_probe(); WEIR_NO_TIME while closed. */
+/* When it may be worth calling outage_probe(); WEIR_NO_TIME where there is no outage. */
 weir_ns outage_probe_at(const struct outage *outage);
 
 /* An answer came in time: there is no outage any more. */
