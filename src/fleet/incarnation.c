@@ -167,7 +167,7 @@ static void reply_done(struct link_command *command, enum carrier_result result,
         return;
     }
     enum refusal refusal = refusal_read(reply, &error);
-    if (refusal == REFUSAL_MOVED || refusal == REFUSAL_MOVING) {
+    if (refusal >= REFUSAL_MOVED && refusal <= REFUSAL_MOVING) {
         settle(asker, INCARNATION_ELSEWHERE);
         return;
     }

@@ -108,6 +108,7 @@ void client_let_go(struct client *client)
     void *context = client->options.context;
     flights_free(client);
     free(client->nodes);
+    free(client->others);
     free(client->held);
     free(client);
     if (closed != NULL)
@@ -198,6 +199,13 @@ static const char *role_name(enum node_role role)
     return names[role];
 }
 
+static const char *why_of(const struct node *node)
+{
+    if (node->is_ready)
+        return "";
+    return node->why[0] != '\0' ? node->why : "it has not answered yet";
+}
+
 size_t store_client_nodes(const struct carrier *carrier, struct store_node *out, size_t room)
 {
     const struct client *client = client_of(carrier);
@@ -208,12 +216,42 @@ size_t store_client_nodes(const struct carrier *carrier, struct store_node *out,
             out[count++] = (struct store_node){ .address = node->name,
                                                 .role = role_name(node->role),
                                                 .is_up = node->is_ready,
-                                                .why = node->is_ready ? "" : node->why,
+                                                .why = why_of(node),
                                                 .slots = client->topology->is_whole ? SLOT_COUNT : node->slots,
                                                 .outage = node->outage };
     }
-    if (client->topology->others != NULL && count < room)
-        count += client->topology->others(client, out + count, room - count);
+    return count;
+}
+
+void client_show(struct client *client, const struct store_address *at, enum node_role role, const char *why)
+{
+    if (client->other_count == client->other_room) {
+        size_t room = client->other_room == 0 ? 16 : 2 * client->other_room;
+        struct shown_node *larger = realloc(client->others, room * sizeof *larger);
+        if (larger == NULL)
+            return;
+        client->others = larger;
+        client->other_room = room;
+    }
+    struct shown_node *shown = &client->others[client->other_count++];
+    store_address_show(at, shown->name);
+    shown->node = (struct store_node){ .role = role_name(role), .is_up = why[0] == '\0', .why = why };
+}
+
+size_t store_client_others(struct carrier *carrier, struct store_node *out, size_t room)
+{
+    struct client *client = client_of(carrier);
+    client->other_count = 0;
+    for (size_t i = 0; i < client->node_count; i++)
+        for (size_t j = 0; j < client->nodes[i]->replica_count && !client->nodes[i]->is_leaving; j++)
+            client_show(client, &client->nodes[i]->replicas[j], ROLE_REPLICA, "not connected to");
+    if (client->topology->others != NULL)
+        client->topology->others(client);
+    size_t count = client->other_count < room ? client->other_count : room;
+    for (size_t i = 0; i < count; i++) {
+        client->others[i].node.address = client->others[i].name;
+        out[i] = client->others[i].node;
+    }
     return count;
 }
 
@@ -248,7 +286,7 @@ static struct node *one_node_of(const struct client *client, unsigned slot)
 /* It sends us elsewhere: it belongs to a Cluster, which one address is not enough for. */
 static void one_refused(struct node *node, enum refusal refusal)
 {
-    if (refusal != REFUSAL_MOVED || node->is_told)
+    if ((refusal != REFUSAL_MOVED && refusal != REFUSAL_DOWN) || node->is_told)
         return;
     node->is_told = true;
     client_log(node->client, "event=store-is-cluster node=%s cure=\"write redis+cluster://%s\"", node->name,

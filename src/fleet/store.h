@@ -41,7 +41,11 @@ struct store_node {
 };
 size_t store_client_nodes(const struct carrier *carrier, struct store_node *out, size_t room);
 
-/* Send a command to every node that serves keys: for `weir fleet`. call->slot is ignored; node is an index of the above. */
+/* Nodes that are known and do not decide: replicas, Sentinels (that one is up which is listened to). As above. */
+size_t store_client_others(struct carrier *carrier, struct store_node *out, size_t room);
+
+/* Send a command to one of the nodes that serve keys: for `weir fleet`. call->slot is ignored; node is an index of the above
+   but one. */
 void store_client_send_to(struct carrier *carrier, size_t node, struct carrier_call *call);
 
 #endif

@@ -68,13 +68,27 @@ static bool put(struct flight *flight)
     return is_sent;
 }
 
+/* Until the node can be used, or cannot. */
+static bool await(struct flight *flight)
+{
+    struct node *node = flight->node;
+    if (node->waiting_count == NODE_WAITING_MAX)
+        return false;
+    flight->is_waiting = true;
+    flight->next = node->waiting;
+    node->waiting = flight;
+    node->waiting_count++;
+    return true;
+}
+
 void flight_start(struct client *client, struct node *node, struct carrier_call *call)
 {
     call->held = NULL;
     call->redirects = 0;
     call->is_topology = false;
     call->outage = node == NULL ? client->whole : node->outage;
-    struct flight *flight = node == NULL || !node->is_ready ? NULL : flight_new(client);
+    bool is_usable = node != NULL && (node->is_ready || node_is_rising(node));
+    struct flight *flight = is_usable ? flight_new(client) : NULL;
     if (flight == NULL) {
         call->done(call, CARRIER_REFUSED, (struct slice){ 0 });
         return;
@@ -82,7 +96,7 @@ void flight_start(struct client *client, struct node *node, struct carrier_call 
     flight->call = call;
     flight->node = node;
     call->held = flight;
-    if (!put(flight))
+    if (node->is_ready ? !put(flight) : !await(flight))
         finish(client, flight, CARRIER_REFUSED, (struct slice){ 0 });
 }
 
@@ -91,16 +105,8 @@ void flight_redirect(struct flight *flight, struct node *node, bool is_asking)
     flight->node = node;
     flight->is_asking = is_asking;
     flight->call->outage = node->outage;
-    if (node->is_greeted ? put(flight) : false)
-        return;
-    if (node->is_greeted || node->waiting_count == NODE_WAITING_MAX) {
+    if (node->is_greeted ? !put(flight) : !await(flight))
         finish(node->client, flight, CARRIER_REFUSED, (struct slice){ 0 });
-        return;
-    }
-    flight->is_waiting = true;
-    flight->next = node->waiting;
-    node->waiting = flight;
-    node->waiting_count++;
 }
 
 void flights_release(struct node *node, bool is_up)
@@ -132,12 +138,13 @@ static bool refuse(struct flight *flight, enum refusal refusal, struct slice err
         topology->refused(node, refusal);
     if (call == NULL)
         return false;
-    if (refusal == REFUSAL_MOVED && call->redirects < REDIRECTS_MAX && topology->redirect != NULL) {
+    bool is_elsewhere = topology->redirect != NULL && (refusal == REFUSAL_MOVED || refusal == REFUSAL_ASK);
+    if (is_elsewhere && call->redirects < REDIRECTS_MAX) {
         call->redirects++;
         if (topology->redirect(flight, error))
             return true;
     }
-    call->is_topology = refusal == REFUSAL_MOVING || (refusal == REFUSAL_MOVED && topology->redirect != NULL);
+    call->is_topology = is_elsewhere || refusal == REFUSAL_MOVING;
     return false;
 }
 

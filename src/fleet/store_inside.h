@@ -58,9 +58,9 @@ struct node {
     bool is_closed;  /* its link is closing */
 
     /* Cluster */
-    bool is_mapped; /* in the map in force */
-    unsigned slots; /* that it serves */
-    uint64_t n;     /* of its incarnation's key, when has_n */
+    unsigned slots;       /* that it serves */
+    uint64_t guest_until; /* ms: not in the map, and kept so long */
+    uint64_t n;           /* of its incarnation's key, when has_n */
     bool has_n;
 
     size_t flying; /* on its link */
@@ -102,8 +102,8 @@ struct topology {
     bool (*redirect)(struct flight *flight, struct slice error);
     /* Do what is due; gives the ms at which to come again, or UINT64_MAX. */
     uint64_t (*tick)(struct client *client, uint64_t now);
-    /* Nodes without a link, for people. */
-    size_t (*others)(const struct client *client, struct store_node *out, size_t room);
+    /* Its own nodes that are not among the client's, for people: client_show() each. */
+    void (*others)(struct client *client);
 };
 
 extern const struct topology topology_one, topology_sentinel, topology_cluster;
@@ -120,6 +120,12 @@ struct client {
     struct node **nodes; /* in the order in which they came */
     size_t node_count, node_room;
     struct flight *spare;
+
+    struct shown_node {
+        char name[STORE_ADDRESS_MAX];
+        struct store_node node;
+    } * others; /* of the last store_client_others() */
+    size_t other_count, other_room;
 
     uv_timer_t timer;
     uint64_t due;   /* ms of the loop's clock; UINT64_MAX: off */
@@ -147,6 +153,9 @@ uint64_t client_jitter(struct client *client, uint64_t ms);
 
 __attribute__((format(printf, 2, 3))) void client_log(struct client *client, const char *format, ...);
 
+/* One of store_client_others(); `why` is a static text. */
+void client_show(struct client *client, const struct store_address *at, enum node_role role, const char *why);
+
 /* A handle has gone: the last one ends the client. */
 void client_let_go(struct client *client);
 
@@ -161,6 +170,12 @@ void node_leave(struct node *node);
 
 /* What is due: its role, its incarnation, its end. Gives the ms at which to come again. */
 uint64_t node_tick(struct node *node, uint64_t now);
+
+/* Whether it will be known in a moment if it can be used: what is sent to it waits. */
+bool node_is_rising(const struct node *node);
+
+/* In a Cluster: the slots that it serves are others now. */
+void node_slots_changed(struct node *node);
 
 /* It said that it is no master. */
 void node_demote(struct node *node, enum node_role role);

@@ -89,17 +89,22 @@ static bool choose_n(struct node *node, uint64_t from)
     return node->has_n;
 }
 
-/* A node that serves no slot has none, and needs none. */
+/* A node of a Cluster that serves no slot has none, and is not ready: only redirections lead there. */
 static void ask_incarnation(struct node *node, uint64_t from)
 {
-    bool needs_one = node->client->topology->is_whole || node->slots > 0;
     node->incarnation_at = 0;
-    if (node->asker.link != NULL)
+    if (node->asker.link != NULL || (!node->client->topology->is_whole && node->slots == 0))
         return;
-    if (needs_one && choose_n(node, from))
+    if (choose_n(node, from))
         incarnation_ask(&node->asker, node->link, node->n);
     else
         go_ready(node);
+}
+
+void node_slots_changed(struct node *node)
+{
+    if (node->is_greeted && (!node->is_ready || !node->has_n || !has_record(node, node->n)))
+        ask_incarnation(node, 0);
 }
 
 static void incarnation_settled(struct incarnation_asker *asker, enum incarnation_result result)
@@ -156,6 +161,7 @@ void node_demote(struct node *node, enum node_role role)
     if (node->role_at == 0)
         node->role_at = client_now(client) + client_jitter(client, ROLE_AGAIN_MS);
     client_due(client, node->role_at);
+    flights_release(node, false);
     if (client->topology->not_master != NULL)
         client->topology->not_master(node);
 }
@@ -220,8 +226,15 @@ static void go_ready(struct node *node)
     node->is_ready = true;
     tell_up(node);
     outage_alive(node->outage, clock_monotonic());
+    flights_release(node, true);
     if (client->topology->ready != NULL)
         client->topology->ready(node);
+}
+
+bool node_is_rising(const struct node *node)
+{
+    return node->is_greeted && !node->is_ready && node->role_at == 0
+           && (node->is_asking_role || node->asker.link != NULL);
 }
 
 static void on_up(struct link *link)

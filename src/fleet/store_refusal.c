@@ -10,7 +10,7 @@ static const struct {
     const char *code;
     enum refusal refusal;
 } codes[] = {
-    { "MOVED", REFUSAL_MOVED },      { "ASK", REFUSAL_MOVED },       { "TRYAGAIN", REFUSAL_MOVING },
+    { "MOVED", REFUSAL_MOVED },      { "ASK", REFUSAL_ASK },         { "TRYAGAIN", REFUSAL_MOVING },
     { "CLUSTERDOWN", REFUSAL_DOWN }, { "READONLY", REFUSAL_ROLE },   { "MASTERDOWN", REFUSAL_ROLE },
     { "LOADING", REFUSAL_BUSY },     { "BUSY", REFUSAL_BUSY },       { "OOM", REFUSAL_BUSY },
     { "MISCONF", REFUSAL_BUSY },     { "NOREPLICAS", REFUSAL_BUSY }, { "NOAUTH", REFUSAL_STRANGER },

@@ -12,7 +12,8 @@
 
 enum refusal {
     REFUSAL_NONE,     /* a reply, whatever it says */
-    REFUSAL_MOVED,    /* MOVED, ASK: another node serves the slot */
+    REFUSAL_MOVED,    /* MOVED: another node serves the slot */
+    REFUSAL_ASK,      /* ASK: another node takes it over, and has this key */
     REFUSAL_MOVING,   /* TRYAGAIN: the slot is on its way */
     REFUSAL_DOWN,     /* CLUSTERDOWN: nobody serves the slot */
     REFUSAL_ROLE,     /* READONLY, MASTERDOWN: a replica */
