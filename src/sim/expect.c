@@ -126,11 +126,11 @@ static bool read_error(struct fields *fields, const struct tree_node *node, stru
     int found = word_find(node, error_word, count);
     out->effect.error = found < 0 ? NULL : effect_errors[found];
     return found >= 0 || field_is_null(node)
-           || field_fault(
-               fields, node,
-               "write reservation, permit, ended, contract, limit, attribute, cost, full, busy, other or "
-               "null",
-               "is no error");
+           || field_fault(fields, node,
+                          "write reservation, permit, ended, contract, limit, attribute, cost, full, busy, "
+                          "store, other or "
+                          "null",
+                          "is no error");
 }
 
 static bool read_repeated(struct fields *fields, const struct tree_node *node, struct expectation *out)
@@ -327,6 +327,7 @@ static const unsigned facts_of[STEP_KIND_COUNT] = {
     [STEP_RELOAD] =
         EFFECT(KEPT) | EFFECT(RESIZED) | EFFECT(ADDED) | EFFECT(RESTARTED) | EFFECT(REMOVED) | FACT(ERROR),
     [STEP_RESTART] = 0,
+    [STEP_STORE] = 0,
 };
 
 /* Counts that cannot come out, whatever the contract says, are a slip of the pen. */

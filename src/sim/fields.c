@@ -39,8 +39,7 @@ static const char *known_fields(const struct field *table, size_t count, char *o
 {
     size_t len = (size_t)snprintf(out, cap, "known fields:");
     for (size_t i = 0; i < count && len < cap; i++)
-        if (table[i].need != FIELD_LATER)
-            len += (size_t)snprintf(out + len, cap - len, " %s", table[i].name);
+        len += (size_t)snprintf(out + len, cap - len, " %s", table[i].name);
     return out;
 }
 
@@ -57,11 +56,6 @@ static bool read_pair(struct fields *fields, const struct tree_node *key, const 
     if (fields->field == NULL) {
         tree_fault(fields->tree, key, known_fields(table, count, cure, sizeof cure), "%s has no field '%s'",
                    what, tree_shown(key, shown));
-        return false;
-    }
-    if (fields->field->need == FIELD_LATER) {
-        tree_fault(fields->tree, key, "remove it, or use a version that has it",
-                   "'%s': this version does not play it", fields->field->name);
         return false;
     }
     return fields->field->read(fields, key->next, into);

@@ -17,11 +17,7 @@ struct fields {
     const struct field *field; /* whose value is being read */
 };
 
-enum field_need {
-    FIELD_OPTIONAL,
-    FIELD_REQUIRED,
-    FIELD_LATER, /* a word of later versions: refused with that reason */
-};
+enum field_need { FIELD_OPTIONAL, FIELD_REQUIRED };
 
 struct field {
     const char *name;

@@ -154,11 +154,13 @@ static enum player_result end_undecided(struct run *run, size_t handle, int coun
     return settle_open(run, handle);
 }
 
-static enum player_result end_all_undecided(struct run *run, int count)
+/* All that wait, or those of one replica. */
+static enum player_result end_all_undecided(struct run *run, int count, const size_t *replica)
 {
     enum player_result result = PLAYER_OK;
     for (size_t handle = 0; handle < run->timeline->handle_count && result == PLAYER_OK; handle++)
-        if (run->states[handle] == HANDLE_WAITS)
+        if (run->states[handle] == HANDLE_WAITS
+            && (replica == NULL || run->timeline->steps[run->step_of[handle]].replica == *replica))
             result = end_undecided(run, handle, count);
     return result;
 }
@@ -204,8 +206,8 @@ static enum player_result run_step(struct run *run, size_t index)
     const struct timeline_step *step = &run->timeline->steps[index];
     struct outcome came;
     enum player_result result = let_time_pass(run, step->at);
-    if (result == PLAYER_OK && step->kind == STEP_RESTART) /* it cuts off whoever waits */
-        result = end_all_undecided(run, COUNT_LEFT);
+    if (result == PLAYER_OK && step->kind == STEP_RESTART) /* it cuts off whoever waits there */
+        result = end_all_undecided(run, COUNT_LEFT, &step->replica);
     if (result == PLAYER_OK)
         result = perform(run, step, &came);
     if (result != PLAYER_OK)
@@ -222,7 +224,7 @@ static enum player_result run_step(struct run *run, size_t index)
 static enum player_result run_end(struct run *run)
 {
     enum player_result result = let_time_pass(run, WEIR_NO_TIME);
-    return result == PLAYER_OK ? end_all_undecided(run, WEIR_WAIT) : result;
+    return result == PLAYER_OK ? end_all_undecided(run, WEIR_WAIT, NULL) : result;
 }
 
 /* ---- Fences ---------------------------------------------------------------------------------------------- */

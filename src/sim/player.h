@@ -39,12 +39,22 @@ struct player {
     char error[400]; /* "": it was told on `err` */
 };
 
+/* One process of the fleet. */
+struct library_replica {
+    struct weir_contract *contract;
+    uint64_t starts;     /* how often it has begun: what it gave before is no good afterwards */
+    struct spent *spent; /* while the store was away, and not charged there yet */
+};
+
 /* Decides by the library in this process. Its memory is the caller's; it needs no closing but close(). */
 struct player_library {
     struct player player;
-    const struct timeline *timeline; /* between open() and close() */
-    struct weir_contract *contract;
+    const struct timeline *timeline;        /* between open() and close() */
+    const struct timeline_contract *source; /* of the contract in force */
+    struct library_replica replicas[TIMELINE_REPLICAS_MAX];
+    struct stand_in *store;      /* NULL: no limit is shared */
     struct library_slot **slots; /* by handle; NULL: nothing yet */
+    struct library_slot *turned; /* the first of those whose waiting has ended and who ask the store next */
     struct library_slot *ended;  /* the first of those that wait to be collected */
     weir_ns now;                 /* the latest instant so far: no tick is called with an earlier one */
 };

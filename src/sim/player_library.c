@@ -6,74 +6,66 @@
  * depends on nothing but its file. A reload is left unfinished until the next one, so that both ways are taken by which
  * counters reach a new contract: key by key as they are used, and all that are left at once.
  *
- * Who waits is driven as by any embedder, with virtual time: weir_wait_next() names an instant, and weir_wait_tick()
- * is called at that instant and no other.
+ * Each replica is a contract of its own. Where limits are shared, one more stands in for the store (stand_in.h), and the
+ * replicas ask it.
  */
 #include "sim/player.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-static enum player_result faulty(struct player *player, const char *message)
-{
-    (void)snprintf(player->error, sizeof player->error, "%s", message);
-    return PLAYER_FAULTY;
-}
+#include "sim/library.h"
 
 /* Diagnostics go to `err`; where there is none, the first of them becomes the error. */
-static void tell_diagnostics(struct player *player, const struct weir_diagnostics *diagnostics, int code,
-                             FILE *err)
+static void tell_diagnostics(struct player_library *library, const struct weir_diagnostics *diagnostics,
+                             int code, FILE *err)
 {
-    player->error[0] = '\0';
+    library->player.error[0] = '\0';
     if (code != 0 && weir_diagnostics_count(diagnostics) > 0 && err != NULL) {
         weir_diagnostics_print(diagnostics, err, false);
     } else if (code != 0 && weir_diagnostics_count(diagnostics) > 0) {
         const struct weir_diagnostic *first = weir_diagnostics_at(diagnostics, 0);
-        (void)snprintf(player->error, sizeof player->error, "line %u: %.200s: %.100s", first->line,
-                       first->message, first->cure);
+        (void)snprintf(library->player.error, sizeof library->player.error, "line %u: %.200s: %.100s",
+                       first->line, first->message, first->cure);
     } else if (code != 0) {
-        (void)faulty(player, weir_error_text(code)); /* the code is the result */
+        (void)library_fail(library, weir_error_text(code)); /* the code is the result */
     }
 }
 
 /* ---- Beginning and ending -------------------------------------------------------------------------------- */
 
-/* The contract of the timeline in a fresh state whose loss was at `lost_at`. */
-static int load_contract(struct player_library *library, weir_ns lost_at, FILE *err)
+/* The contract in force in a fresh state whose loss was at `lost_at`. */
+static int load_contract(struct player_library *library, enum weir_fleet fleet, weir_ns lost_at, FILE *err,
+                         struct weir_contract **out)
 {
     static const uint8_t secret[16] = "the same always";
     const struct timeline *timeline = library->timeline;
-    const struct timeline_contract *source = &timeline->contract;
+    const struct timeline_contract *source = library->source;
     struct weir_diagnostics *diagnostics = NULL;
-    const struct weir_contract_options options = {
-        .wall_offset = timeline->start_wall, .has_wall_offset = true, .lost_at = lost_at, .secret = secret
-    };
-    int code = source->path != NULL
-                   ? weir_contract_load(&library->contract, source->path, &options, &diagnostics)
-                   : weir_contract_parse(&library->contract, source->text.at, source->text.len, timeline->name,
-                                         &options, &diagnostics);
-    tell_diagnostics(&library->player, diagnostics, code, err);
+    const struct weir_contract_options options = { .wall_offset = timeline->start_wall,
+                                                   .has_wall_offset = true,
+                                                   .lost_at = lost_at,
+                                                   .secret = secret,
+                                                   .fleet = fleet,
+                                                   .has_store = true };
+    int code = source->path != NULL ? weir_contract_load(out, source->path, &options, &diagnostics)
+                                    : weir_contract_parse(out, source->text.at, source->text.len,
+                                                          timeline->name, &options, &diagnostics);
+    tell_diagnostics(library, diagnostics, code, err);
     weir_diagnostics_free(diagnostics);
     return code;
 }
 
-/* What lasts of one request beyond its step. */
-struct library_slot {
-    struct weir_reservation reservation; /* len 0: none */
-    struct weir_permit permit;           /* len 0: none */
+static enum player_result load_replica(struct player_library *library, size_t replica, weir_ns lost_at,
+                                       FILE *err)
+{
+    enum weir_fleet fleet = library->store == NULL ? WEIR_FLEET_ALONE : WEIR_FLEET_SHARED;
+    int code = load_contract(library, fleet, lost_at, err, &library->replicas[replica].contract);
+    library->replicas[replica].starts++;
+    return code == 0 ? PLAYER_OK : PLAYER_FAULTY;
+}
 
-    /* Of one that may wait. */
-    struct weir_waiter waiter;
-    size_t handle;
-    enum step_kind kind;
-    weir_ns begun_at;
-    bool waits;
-    struct library_slot *next_ended;
-};
-
-/* The slot of a handle; NULL: out of memory. */
-static struct library_slot *slot_claim(struct player_library *library, size_t handle)
+struct library_slot *library_claim(struct player_library *library, size_t handle)
 {
     struct library_slot **slot = &library->slots[handle];
     if (*slot == NULL) {
@@ -84,208 +76,158 @@ static struct library_slot *slot_claim(struct player_library *library, size_t ha
     return *slot;
 }
 
-/* Everything that was given is forgotten, and who waits is not waited for any more. */
-static void forget_slots(struct player_library *library)
+static void free_slot(struct player_library *library, size_t handle)
 {
+    struct library_slot *slot = library->slots[handle];
+    library->slots[handle] = NULL;
+    free(slot->waiter.parts);
+    free(slot->gifts);
+    free(slot->answer);
+    free(slot);
+}
+
+static void drop_from(struct library_slot **list, size_t replica)
+{
+    while (*list != NULL)
+        if ((*list)->replica == replica)
+            *list = (*list)->next;
+        else
+            list = &(*list)->next;
+}
+
+void library_forget(struct player_library *library, size_t replica)
+{
+    drop_from(&library->turned, replica);
+    drop_from(&library->ended, replica);
     for (size_t i = 0; library->slots != NULL && i < library->timeline->handle_count; i++) {
         struct library_slot *slot = library->slots[i];
-        if (slot == NULL)
+        if (slot == NULL || slot->replica != replica)
             continue;
         if (slot->waits)
-            (void)weir_wait_cancel(weir_contract_limiter(library->contract), &slot->waiter,
-                                   slot->begun_at); /* the limiter goes as well */
-        free(slot->waiter.parts);
-        free(slot);
-        library->slots[i] = NULL;
+            (void)weir_wait_cancel(weir_contract_limiter(library->replicas[replica].contract), &slot->waiter,
+                                   slot->step->at); /* the limiter goes as well */
+        slot->waits = false;
+        if (slot->gifts == NULL
+            || (slot->gifts->shared.reservation.len == 0 && slot->gifts->shared.permit.len == 0))
+            free_slot(library, i);
     }
-    library->ended = NULL;
+}
+
+static enum player_result open_contracts(struct player_library *library, FILE *err)
+{
+    const struct timeline *timeline = library->timeline;
+    struct weir_contract *alone;
+    if (load_contract(library, WEIR_FLEET_ALONE, 0, err, &alone) != 0)
+        return PLAYER_FAULTY;
+    if (!weir_contract_has_shared(alone)) {
+        library->replicas[0] = (struct library_replica){ .contract = alone, .starts = 1 };
+        if (timeline->has_store_steps)
+            return library_fail(library, "a step is about the store, and no limit has `scope: fleet`");
+    } else {
+        library->store = stand_in_new(alone);
+        if (library->store == NULL) {
+            weir_contract_free(alone);
+            return library_fail(library, "out of memory");
+        }
+    }
+    enum player_result result = PLAYER_OK;
+    for (size_t i = 0; i < timeline->replica_count && result == PLAYER_OK; i++)
+        if (library->replicas[i].contract == NULL)
+            result = load_replica(library, i, 0, err);
+    return result;
 }
 
 static enum player_result library_open(struct player *player, const struct timeline *timeline, FILE *err)
 {
     struct player_library *library = (struct player_library *)player;
     library->timeline = timeline;
+    library->source = &timeline->contract;
     library->now = 0;
     library->slots = calloc(timeline->handle_count + 1, sizeof *library->slots);
     if (library->slots == NULL)
-        return faulty(player, "out of memory");
-    return load_contract(library, 0, err) == 0 ? PLAYER_OK : PLAYER_FAULTY;
+        return library_fail(library, "out of memory");
+    return open_contracts(library, err);
 }
 
 static void library_close(struct player *player)
 {
     struct player_library *library = (struct player_library *)player;
-    forget_slots(library);
-    weir_contract_free(library->contract);
+    for (size_t i = 0; i < TIMELINE_REPLICAS_MAX; i++) {
+        struct library_replica *replica = &library->replicas[i];
+        library_forget(library, i);
+        weir_contract_free(replica->contract);
+        spent_free(&replica->spent);
+        *replica = (struct library_replica){ .contract = NULL };
+    }
+    for (size_t i = 0; library->slots != NULL && i < library->timeline->handle_count; i++)
+        if (library->slots[i] != NULL)
+            free_slot(library, i);
+    stand_in_free(library->store);
     free(library->slots);
-    library->contract = NULL;
+    library->store = NULL;
     library->slots = NULL;
 }
 
-/* ---- Requests -------------------------------------------------------------------------------------------- */
+/* ---- Beside deciding ------------------------------------------------------------------------------------- */
 
-/* What is wrong with a request that could not be decided. */
-static enum player_result tell_request(struct player_library *library, const struct weir_request *request,
-                                       int code)
+/* What the operations below return where the store has to be asked and is away. */
+#define STORE_IS_AWAY 1
+
+static bool is_store_away(const struct player_library *library)
 {
-    struct weir_fault fault = { 0, "" };
-    if (code != WEIR_ERR_ATTRIBUTE || weir_contract_validate(library->contract, request, &fault) == 0)
-        return faulty(&library->player, weir_error_text(code));
-    return faulty(&library->player, fault.message);
+    return library->store != NULL && stand_in_outage(library->store).began_at != WEIR_NO_TIME;
 }
 
-static void tell_permit(const struct weir_permit *permit, weir_ns now, struct verdict *out)
+static struct weir *limiter_of(const struct player_library *library, const struct timeline_step *step)
 {
-    if (permit->len == 0)
-        return;
-    out->expires_after = permit->expires_at > now ? permit->expires_at - now : 0;
-    out->fence = permit->fence;
-}
-
-/* What was given stays with its handle; a step without one has no name for it. */
-static enum player_result ask(struct player_library *library, const struct timeline_step *step, uint64_t turn,
-                              struct verdict *out)
-{
-    struct weir_contract *contract = library->contract;
-    struct weir_answer answer;
-    struct weir_reservation reservation = { .len = 0 };
-    struct weir_permit permit = { .len = 0 };
-    int code =
-        step->kind == STEP_REQUEST ? weir_contract_decide(contract, &step->request, step->at, &answer)
-        : step->kind == STEP_RESERVE
-            ? weir_contract_reserve(contract, &step->request, step->at, TIMELINE_HOLD_NS, &answer, &reservation)
-            : weir_contract_acquire(contract, &step->request, step->at, &answer, &permit);
-    if (code != 0)
-        return tell_request(library, &step->request, code);
-    verdict_from_answer(&answer, step->at, out);
-    tell_permit(&permit, step->at, out);
-    if (step->handle == TIMELINE_NO_HANDLE)
-        return PLAYER_OK;
-    struct library_slot *slot = slot_claim(library, step->handle + turn);
-    if (slot == NULL)
-        return faulty(&library->player, "out of memory");
-    slot->reservation = reservation;
-    slot->permit = permit;
-    return PLAYER_OK;
-}
-
-/* ---- Waiting --------------------------------------------------------------------------------------------- */
-
-/* weir_waiter.done: it is looked at when the tick has returned. */
-static void on_done(struct weir_waiter *waiter)
-{
-    struct player_library *library = waiter->owner;
-    struct library_slot *slot = (struct library_slot *)((char *)waiter - offsetof(struct library_slot, waiter));
-    struct library_slot **last = &library->ended;
-    while (*last != NULL)
-        last = &(*last)->next_ended;
-    *last = slot;
-    slot->next_ended = NULL;
-    slot->waits = false;
-}
-
-/* Its permit or reservation, from the instant at which it ended. */
-static void take_gifts(struct player_library *library, struct library_slot *slot)
-{
-    struct weir *weir = weir_contract_limiter(library->contract);
-    if (slot->kind == STEP_ACQUIRE)
-        weir_waiter_permit(weir, &slot->waiter, &slot->permit);
-    if (slot->kind == STEP_RESERVE)
-        weir_waiter_reservation(weir, &slot->waiter, TIMELINE_HOLD_NS, &slot->reservation);
-}
-
-static void tell_waited(struct player_library *library, struct library_slot *slot,
-                        const struct weir_answer *answer, struct verdict *out)
-{
-    weir_ns ended_at = slot->begun_at + slot->waiter.waited;
-    take_gifts(library, slot);
-    verdict_from_answer(answer, ended_at, out);
-    out->waited = slot->waiter.waited;
-    tell_permit(&slot->permit, ended_at, out);
-}
-
-/* The first guess of how many limits a request meets; weir_contract_wait() says when it is too low. */
-#define PARTS_FIRST 1
-
-static enum player_result wait_for(struct player_library *library, const struct timeline_step *step,
-                                   uint64_t turn, struct verdict *out)
-{
-    struct weir_answer answer;
-    struct library_slot *slot = slot_claim(library, step->handle + turn);
-    if (slot == NULL)
-        return faulty(&library->player, "out of memory");
-    slot->kind = step->kind;
-    slot->begun_at = step->at;
-    for (size_t room = PARTS_FIRST;; room = WEIR_ASKS_MAX) {
-        free(slot->waiter.parts);
-        slot->waiter = (struct weir_waiter){ .parts = calloc(room, sizeof *slot->waiter.parts),
-                                             .part_room = room,
-                                             .acquires = step->kind == STEP_ACQUIRE,
-                                             .done = on_done,
-                                             .owner = library };
-        if (slot->waiter.parts == NULL)
-            return faulty(&library->player, "out of memory");
-        int code = weir_contract_wait(library->contract, &step->request, step->at, &slot->waiter, &answer);
-        if (code == WEIR_ERR_WAITER && room < WEIR_ASKS_MAX)
-            continue;
-        if (code != 0)
-            return tell_request(library, &step->request, code);
-        break;
-    }
-    slot->waits = answer.decision.outcome == WEIR_WAIT;
-    if (slot->waits)
-        verdict_from_answer(&answer, step->at, out);
-    else
-        tell_waited(library, slot, &answer, out);
-    return PLAYER_OK;
-}
-
-static enum player_result library_advance(struct player *player, weir_ns now)
-{
-    struct player_library *library = (struct player_library *)player;
-    struct weir *weir = weir_contract_limiter(library->contract);
-    weir_ns next;
-    while ((next = weir_wait_next(weir)) != WEIR_NO_TIME && next <= now) {
-        library->now = next > library->now ? next : library->now;
-        if (weir_wait_tick(weir, library->now, 1) == 0 && weir_wait_next(weir) == next)
-            return faulty(player, "weir_wait_next() names an instant at which weir_wait_tick() ends nobody");
-    }
-    if (now != WEIR_NO_TIME && now > library->now)
-        library->now = now;
-    return PLAYER_OK;
-}
-
-static bool library_collect(struct player *player, size_t *handle, struct verdict *out)
-{
-    struct player_library *library = (struct player_library *)player;
-    struct library_slot *slot = library->ended;
-    struct weir_answer answer;
-    if (slot == NULL)
-        return false;
-    library->ended = slot->next_ended;
-    weir_contract_waited(library->contract, &slot->waiter, &answer);
-    tell_waited(library, slot, &answer, out);
-    *handle = slot->handle;
-    return true;
+    return weir_contract_limiter(library->replicas[step->replica].contract);
 }
 
 static int leave(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
     struct library_slot *slot = library->slots[step->handle];
-    struct weir *weir = weir_contract_limiter(library->contract);
-    if (slot == NULL || !slot->waits || !weir_wait_cancel(weir, &slot->waiter, step->at))
+    if (slot == NULL || !slot->waits || !weir_wait_cancel(limiter_of(library, step), &slot->waiter, step->at))
         out->effect.error = effect_find_error("ended");
     else
         slot->waits = false;
     return 0;
 }
 
-/* ---- Beside deciding ------------------------------------------------------------------------------------- */
-
-static void from_settlement(const struct player_library *library, const struct weir_settlement *settlement,
-                            struct verdict *out)
+/* The gifts under a step's handle; NULL: it was given nothing. */
+static const struct library_gifts *gifts_of(const struct player_library *library,
+                                            const struct timeline_step *step)
 {
-    const char *name = weir_limit_name(weir_contract_limiter(library->contract), settlement->limit);
+    const struct library_slot *slot = library->slots[step->handle];
+    return slot == NULL ? NULL : slot->gifts;
+}
+
+/* Whether the part that a process gave is good at the step's replica: it is no other's, nor of one that has ended. */
+static bool is_at_home(const struct player_library *library, const struct timeline_step *step)
+{
+    const struct library_slot *slot = library->slots[step->handle];
+    return slot->replica == step->replica && slot->starts == library->replicas[step->replica].starts;
+}
+
+/* Of two settlements the larger numbers, and what is left of the limit that has least left. */
+static void merge(struct weir_settlement *all, const struct weir_settlement *one)
+{
+    all->charged = one->charged > all->charged ? one->charged : all->charged;
+    all->returned = one->returned > all->returned ? one->returned : all->returned;
+    all->dropped = one->dropped > all->dropped ? one->dropped : all->dropped;
+    all->is_repeated = all->is_repeated || one->is_repeated;
+    if (one->limit == WEIR_NO_LIMIT)
+        return;
+    if (all->limit == WEIR_NO_LIMIT || one->remaining < all->remaining
+        || (one->remaining == all->remaining && one->limit < all->limit)) {
+        all->remaining = one->remaining;
+        all->limit = one->limit;
+    }
+}
+
+static void from_settlement(const struct player_library *library, const struct timeline_step *step,
+                            const struct weir_settlement *settlement, struct verdict *out)
+{
+    const char *name = weir_limit_name(limiter_of(library, step), settlement->limit);
     effect_from_settlement(settlement, &out->effect);
     out->bound.has_remaining = name != NULL;
     out->bound.remaining = settlement->remaining;
@@ -293,52 +235,126 @@ static void from_settlement(const struct player_library *library, const struct w
         (void)snprintf(out->bound.name, sizeof out->bound.name, "%s", name);
 }
 
+/* The store's part first: while it is away nothing is settled. */
 static int settle(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
-    static const struct weir_reservation none = { .len = 0 };
-    const struct library_slot *slot = library->slots[step->handle];
-    const struct weir_reservation *ticket = slot == NULL ? &none : &slot->reservation;
-    struct weir *weir = weir_contract_limiter(library->contract);
-    struct weir_settlement settlement;
-    int code = step->kind == STEP_CANCEL
-                   ? weir_cancel(weir, ticket->bytes, ticket->len, step->at, &settlement)
-                   : weir_settle(weir, ticket->bytes, ticket->len, step->request.cost, step->at, &settlement);
+    const struct library_gifts *gifts = gifts_of(library, step);
+    struct weir *weir = limiter_of(library, step);
+    struct weir_settlement all = { .limit = WEIR_NO_LIMIT }, own;
+    bool is_cancel = step->kind == STEP_CANCEL;
+    int code = 0;
+    if (gifts == NULL || (gifts->reservation.len > 0 && !is_at_home(library, step)))
+        return WEIR_ERR_RESERVATION;
+    if (gifts->shared.reservation.len > 0) {
+        if (is_store_away(library))
+            return STORE_IS_AWAY;
+        code = stand_in_settle(library->store, &gifts->shared, is_cancel, step->request.cost, step->at, &all);
+    }
+    if (code == 0 && gifts->reservation.len > 0) {
+        const struct weir_reservation *ticket = &gifts->reservation;
+        code = is_cancel ? weir_cancel(weir, ticket->bytes, ticket->len, step->at, &own)
+                         : weir_settle(weir, ticket->bytes, ticket->len, step->request.cost, step->at, &own);
+        if (code == 0)
+            merge(&all, &own);
+    } else if (code == 0 && gifts->shared.reservation.len == 0) {
+        code = WEIR_ERR_RESERVATION;
+    }
     if (code == 0)
-        from_settlement(library, &settlement, out);
+        from_settlement(library, step, &all, out);
     return code;
 }
 
-/* Renew or release. A permit that is lost is no permit any more. */
-static int change_permit(struct player_library *library, const struct timeline_step *step, struct verdict *out)
+/* A permit that is lost is no permit any more. */
+static int renew(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
-    static const struct weir_permit none = { .len = 0 };
-    const struct library_slot *slot = library->slots[step->handle];
-    const struct weir_permit *permit = slot == NULL ? &none : &slot->permit;
-    struct weir *weir = weir_contract_limiter(library->contract);
-    weir_ns expires_at;
-    if (step->kind == STEP_RELEASE)
-        return weir_release(weir, permit->bytes, permit->len, step->at, &out->effect.is_released);
-    int code = weir_renew(weir, permit->bytes, permit->len, step->at, &expires_at);
+    const struct library_gifts *gifts = gifts_of(library, step);
+    weir_ns expires_at = WEIR_NO_TIME, own;
+    int code = 0;
+    if (gifts == NULL || (gifts->permit.len > 0 && !is_at_home(library, step)))
+        return WEIR_ERR_PERMIT;
+    if (gifts->shared.permit.len > 0) {
+        if (is_store_away(library))
+            return STORE_IS_AWAY;
+        code = stand_in_renew(library->store, &gifts->shared, step->at, &expires_at);
+        if (code == 0 && expires_at == WEIR_NO_TIME)
+            return WEIR_ERR_PERMIT;
+    }
+    if (code == 0 && gifts->permit.len > 0) {
+        code = weir_renew(limiter_of(library, step), gifts->permit.bytes, gifts->permit.len, step->at, &own);
+        if (code == 0 && own == WEIR_NO_TIME)
+            return WEIR_ERR_PERMIT;
+        expires_at = code == 0 && own < expires_at ? own : expires_at;
+    }
     if (code == 0 && expires_at == WEIR_NO_TIME)
         return WEIR_ERR_PERMIT;
     out->expires_after = code == 0 ? expires_at - step->at : WEIR_NO_TIME;
     return code;
 }
 
+/* At another replica the store's part is given back all the same; that the other part is not is told as an error. */
+static int release(struct player_library *library, const struct timeline_step *step, struct verdict *out)
+{
+    const struct library_gifts *gifts = gifts_of(library, step);
+    bool was_held = false;
+    int code = 0;
+    if (gifts == NULL || (gifts->permit.len == 0 && gifts->shared.permit.len == 0))
+        return WEIR_ERR_PERMIT;
+    if (gifts->shared.permit.len > 0) {
+        if (is_store_away(library))
+            return STORE_IS_AWAY;
+        code = stand_in_release(library->store, &gifts->shared, step->at, &out->effect.is_released);
+    }
+    if (code != 0 || gifts->permit.len == 0)
+        return code;
+    if (!is_at_home(library, step))
+        return WEIR_ERR_PERMIT;
+    code = weir_release(limiter_of(library, step), gifts->permit.bytes, gifts->permit.len, step->at, &was_held);
+    out->effect.is_released = gifts->shared.permit.len == 0 ? was_held : was_held && out->effect.is_released;
+    return code;
+}
+
 static int refund(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
-    struct weir_settlement settlement;
-    int code = weir_contract_refund(library->contract, &step->request, step->at, &settlement);
+    const struct weir_contract *contract = library->replicas[step->replica].contract;
+    struct weir_settlement all = { .limit = WEIR_NO_LIMIT }, own;
+    struct weir_shared shared;
+    int code = 0;
+    shared.count = 0;
+    if (library->store != NULL)
+        code = weir_contract_shared(contract, &step->request, &shared);
+    if (code == 0 && shared.count > 0 && is_store_away(library))
+        return STORE_IS_AWAY;
+    if (code == 0 && shared.count > 0)
+        code = stand_in_refund(library->store, &shared, step->request.cost, step->at, &all);
     if (code == 0)
-        from_settlement(library, &settlement, out);
-    return code;
+        code = weir_contract_refund(contract, &step->request, step->at, &own);
+    if (code != 0)
+        return code;
+    if (shared.count > 0)
+        merge(&all, &own);
+    else
+        all = own;
+    from_settlement(library, step, &all, out);
+    return 0;
 }
 
 static int reset(struct player_library *library, const struct timeline_step *step)
 {
+    const struct weir_contract *contract = library->replicas[step->replica].contract;
+    const struct weir_request *key = &step->request;
     struct weir_fault fault = { 0, "" };
-    int code = weir_contract_reset(library->contract, step->limit, step->request.attributes,
-                                   step->request.attribute_count, &fault);
+    struct weir_shared shared;
+    int code = 0;
+    shared.count = 0;
+    if (library->store != NULL)
+        code = weir_contract_shared_key(contract, step->limit, key->attributes, key->attribute_count, &shared,
+                                        &fault);
+    if (code == 0 && shared.count > 0 && is_store_away(library))
+        return STORE_IS_AWAY;
+    if (code == 0)
+        code = shared.count > 0
+                   ? stand_in_reset(library->store, &shared.asks[0])
+                   : weir_contract_reset(contract, step->limit, key->attributes, key->attribute_count, &fault);
     if (code == WEIR_ERR_ATTRIBUTE)
         (void)snprintf(library->player.error, sizeof library->player.error, "%s", fault.message);
     return code;
@@ -355,39 +371,78 @@ static char *read_file(const char *path, size_t *len)
     return text;
 }
 
+/* Put a text in force in one contract. */
+static int reload_contract(struct player_library *library, struct weir_contract *contract, struct slice text,
+                           const struct timeline_step *step, struct weir_reload *out)
+{
+    struct weir_diagnostics *diagnostics = NULL;
+    weir_contract_quiesce(contract, step->at);
+    int code = weir_contract_reload(contract, text.at, text.len,
+                                    step->contract.path == NULL ? library->timeline->name : step->contract.path,
+                                    step->at, out, &diagnostics);
+    tell_diagnostics(library, diagnostics, code, NULL);
+    weir_diagnostics_free(diagnostics);
+    return code;
+}
+
+/* Everywhere at once. What is wrong with it is wrong at the first that reads it, and then nothing has changed. */
 static int reload(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
     struct slice text = step->contract.text;
     char *file = NULL;
-    struct weir_reload reload;
-    struct weir_diagnostics *diagnostics = NULL;
+    struct weir_reload reload, ignored;
     if (step->contract.path != NULL) {
         file = read_file(step->contract.path, &text.len);
         if (file == NULL)
             return WEIR_ERR_FILE;
         text.at = file;
     }
-    weir_contract_quiesce(library->contract, step->at);
-    int code = weir_contract_reload(library->contract, text.at, text.len,
-                                    file == NULL ? library->timeline->name : step->contract.path, step->at,
-                                    &reload, &diagnostics);
-    tell_diagnostics(&library->player, diagnostics, code, NULL);
-    weir_diagnostics_free(diagnostics);
+    int code = reload_contract(library, library->replicas[0].contract, text, step, &reload);
+    for (size_t i = 1; i < library->timeline->replica_count && code == 0; i++)
+        code = reload_contract(library, library->replicas[i].contract, text, step, &ignored);
+    if (code == 0 && library->store != NULL)
+        code = reload_contract(library, stand_in_contract(library->store), text, step, &ignored);
     free(file);
-    if (code == 0)
-        effect_from_reload(&reload, &out->effect);
-    return code;
+    if (code != 0)
+        return code;
+    effect_from_reload(&reload, &out->effect);
+    if (library->store != NULL) /* who begins later begins with it */
+        library->source = &step->contract;
+    return 0;
 }
 
 static enum player_result restart(struct player_library *library, const struct timeline_step *step)
 {
-    forget_slots(library);
-    weir_contract_free(library->contract);
-    library->contract = NULL;
-    return load_contract(library, step->at, NULL) == 0 ? PLAYER_OK : PLAYER_FAULTY;
+    struct library_replica *replica = &library->replicas[step->replica];
+    library_forget(library, step->replica);
+    weir_contract_free(replica->contract);
+    spent_free(&replica->spent);
+    replica->contract = NULL;
+    return load_replica(library, step->replica, step->at, NULL);
 }
 
-/* An operation beside deciding: its code. */
+static enum player_result happen_to_store(struct player_library *library, const struct timeline_step *step)
+{
+    struct stand_in *store = library->store;
+    struct weir_contract *fresh;
+    switch (step->store) {
+    case STORE_AWAY:
+        stand_in_leave(store, step->at);
+        return PLAYER_OK;
+    case STORE_BACK:
+        stand_in_return(store);
+        for (size_t i = 0; i < library->timeline->replica_count; i++)
+            spent_charge(&library->replicas[i].spent, store, step->at);
+        return PLAYER_OK;
+    default:
+        if (load_contract(library, WEIR_FLEET_ALONE, step->at, NULL, &fresh) != 0)
+            return PLAYER_FAULTY;
+        stand_in_lose(store, fresh);
+        return PLAYER_OK;
+    }
+}
+
+/* An operation beside deciding: its code, or STORE_IS_AWAY. */
 static int operate(struct player_library *library, const struct timeline_step *step, struct verdict *out)
 {
     switch (step->kind) {
@@ -395,8 +450,9 @@ static int operate(struct player_library *library, const struct timeline_step *s
     case STEP_CANCEL:
         return settle(library, step, out);
     case STEP_RENEW:
+        return renew(library, step, out);
     case STEP_RELEASE:
-        return change_permit(library, step, out);
+        return release(library, step, out);
     case STEP_LEAVE:
         return leave(library, step, out);
     case STEP_REFUND:
@@ -408,22 +464,32 @@ static int operate(struct player_library *library, const struct timeline_step *s
     }
 }
 
+/* The step says whether it was expected. */
+static void tell_error(struct player_library *library, int code, struct verdict *out)
+{
+    if (code == STORE_IS_AWAY)
+        out->effect.error = effect_find_error("store");
+    else if (code != 0)
+        out->effect.error = effect_error(code);
+    if (out->effect.error != NULL && library->player.error[0] == '\0')
+        (void)library_fail(library, code == STORE_IS_AWAY ? "the store is away: try again"
+                                    : code != 0           ? weir_error_text(code)
+                                                          : "it waits no more");
+}
+
 static enum player_result library_perform(struct player *player, const struct timeline_step *step,
                                           uint64_t turn, struct verdict *out)
 {
     struct player_library *library = (struct player_library *)player;
     player->error[0] = '\0';
     if (step_decides(step->kind))
-        return step->may_wait ? wait_for(library, step, turn, out) : ask(library, step, turn, out);
+        return step->may_wait ? library_wait(library, step, turn, out) : library_ask(library, step, turn, out);
     *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .expires_after = WEIR_NO_TIME };
     if (step->kind == STEP_RESTART)
         return restart(library, step);
-    int code = operate(library, step, out);
-    if (code != 0)
-        out->effect.error = effect_error(code);
-    if (out->effect.error != NULL && player->error[0] == '\0')
-        (void)faulty(player, code != 0 ? weir_error_text(code)
-                                       : "it waits no more"); /* the step says whether it was expected */
+    if (step->kind == STEP_STORE)
+        return happen_to_store(library, step);
+    tell_error(library, operate(library, step, out), out);
     return PLAYER_OK;
 }
 

@@ -24,6 +24,7 @@ enum {
     EXPECT = AT << 5,
     ABOUT = AT << 6,
     WAIT = AT << 7,
+    REPLICA = AT << 8,
 };
 
 static void note_field(struct fields *fields, struct timeline_step *step)
@@ -81,6 +82,25 @@ static bool read_about(struct fields *fields, const struct tree_node *node, void
     struct reader *reader = into;
     note_field(fields, reader->step);
     return field_read_about(fields, node, NULL);
+}
+
+/* Their first mention begins them; all are there from the start of the timeline. */
+static bool read_replica(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    struct timeline *timeline = reader->timeline;
+    note_field(fields, reader->step);
+    if (node->kind != TREE_SCALAR || node->text.len == 0)
+        return field_fault(fields, node, "write a name, such as b", "is no name of a replica");
+    size_t index = 1;
+    while (index < timeline->replica_count && !slice_equals(timeline->replicas[index], node->text))
+        index++;
+    if (index == TIMELINE_REPLICAS_MAX)
+        return field_fault(fields, node, "use at most 15 names", "is one replica too many");
+    reader->step->replica = index;
+    if (index == timeline->replica_count)
+        timeline->replicas[timeline->replica_count++] = node->text;
+    return true;
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------------------ */
@@ -181,23 +201,57 @@ static bool read_restart(struct fields *fields, const struct tree_node *node, vo
            || field_fault(fields, node, "write `restart: true`, or no step", "restarts nothing");
 }
 
+const char *store_event_name(enum store_event event)
+{
+    static const char *const names[STORE_EVENT_COUNT] = {
+        [STORE_AWAY] = "away",
+        [STORE_BACK] = "back",
+        [STORE_LOST] = "lost",
+    };
+    return names[event];
+}
+
+static bool read_store(struct fields *fields, const struct tree_node *node, void *into)
+{
+    struct reader *reader = into;
+    struct timeline *timeline = reader->timeline;
+    int event = 0;
+    note_field(fields, reader->step);
+    while (event < STORE_EVENT_COUNT
+           && (node->kind != TREE_SCALAR
+               || !slice_equals(node->text, slice_of(store_event_name((enum store_event)event)))))
+        event++;
+    if (event == STORE_EVENT_COUNT)
+        return field_fault(fields, node, "write away, back or lost", "is nothing that happens to a store");
+    reader->step->store = (enum store_event)event;
+    timeline->has_store_steps = true;
+    if (event == STORE_LOST)
+        return true;
+    if (timeline->is_store_away == (event == STORE_AWAY))
+        return field_fault(fields, node, "remove the step",
+                           event == STORE_AWAY ? "is what it is already" : "has no `store: away` before it");
+    timeline->is_store_away = event == STORE_AWAY;
+    return true;
+}
+
 static const struct {
     const char *name;
     unsigned takes;   /* fields beside at, expect and about */
     const char *ends; /* what it finds by the name of an earlier step; NULL: nothing */
 } kinds[] = {
-    [STEP_REQUEST] = { "request", TIMES | COST | PEEK | AS | WAIT, NULL },
-    [STEP_RESERVE] = { "reserve", TIMES | COST | AS | WAIT, NULL },
-    [STEP_ACQUIRE] = { "acquire", TIMES | COST | AS | WAIT, NULL },
-    [STEP_SETTLE] = { "settle", COST, "reservation" },
-    [STEP_CANCEL] = { "cancel", 0, "reservation" },
-    [STEP_RENEW] = { "renew", 0, "permit" },
-    [STEP_RELEASE] = { "release", 0, "permit" },
-    [STEP_LEAVE] = { "leave", 0, "request with `wait`" },
-    [STEP_REFUND] = { "refund", COST, NULL },
-    [STEP_RESET] = { "reset", 0, NULL },
-    [STEP_RELOAD] = { "reload", 0, NULL },
-    [STEP_RESTART] = { "restart", 0, NULL },
+    [STEP_REQUEST] = { "request", TIMES | COST | PEEK | AS | WAIT | REPLICA, NULL },
+    [STEP_RESERVE] = { "reserve", TIMES | COST | AS | WAIT | REPLICA, NULL },
+    [STEP_ACQUIRE] = { "acquire", TIMES | COST | AS | WAIT | REPLICA, NULL },
+    [STEP_SETTLE] = { "settle", COST | REPLICA, "reservation" },
+    [STEP_CANCEL] = { "cancel", REPLICA, "reservation" },
+    [STEP_RENEW] = { "renew", REPLICA, "permit" },
+    [STEP_RELEASE] = { "release", REPLICA, "permit" },
+    [STEP_LEAVE] = { "leave", 0, "request with `wait`" }, /* where it waits */
+    [STEP_REFUND] = { "refund", COST | REPLICA, NULL },
+    [STEP_RESET] = { "reset", REPLICA, NULL },
+    [STEP_RELOAD] = { "reload", 0, NULL }, /* everywhere */
+    [STEP_RESTART] = { "restart", REPLICA, NULL },
+    [STEP_STORE] = { "store", 0, NULL },
 };
 _Static_assert(sizeof kinds / sizeof *kinds == STEP_KIND_COUNT, "a kind of step lacks its row");
 
@@ -220,6 +274,8 @@ static const struct field table[] = {
     { "reset", FIELD_OPTIONAL, read_reset, 1 << STEP_RESET },
     { "reload", FIELD_OPTIONAL, read_reload, 1 << STEP_RELOAD },
     { "restart", FIELD_OPTIONAL, read_restart, 1 << STEP_RESTART },
+    { "store", FIELD_OPTIONAL, read_store, 1 << STEP_STORE },
+    { "replica", FIELD_OPTIONAL, read_replica, REPLICA },
     { "as", FIELD_OPTIONAL, read_handle, AS },
     { "wait", FIELD_OPTIONAL, read_wait, WAIT },
     { "times", FIELD_OPTIONAL, read_times, TIMES },
@@ -227,7 +283,6 @@ static const struct field table[] = {
     { "peek", FIELD_OPTIONAL, read_peek, PEEK },
     { "expect", FIELD_OPTIONAL, read_expect, EXPECT },
     { "about", FIELD_OPTIONAL, read_about, ABOUT },
-    { "store", FIELD_LATER, NULL, 0 },
 };
 
 /* ---- The step as a whole --------------------------------------------------------------------------------- */
@@ -240,7 +295,7 @@ static bool check_kind(struct tree *tree, struct timeline_step *step)
         tree_fault(
             tree, step->node,
             "give one of: request, reserve, acquire, settle, cancel, renew, release, leave, refund, reset, "
-            "reload, restart",
+            "reload, restart, store",
             given == 0 ? "the step does nothing" : "the step does two things");
         return false;
     }
@@ -326,6 +381,8 @@ static bool find_handle(struct timeline *timeline, struct timeline_step *step)
         named = find_numbered(timeline, step->handle_name, &turn);
     if (named != NULL && is_ended_by(named, step->kind)) {
         step->handle = named->handle + turn;
+        if ((step->fields & REPLICA) == 0)
+            step->replica = named->replica;
         return true;
     }
     bool leaves = step->kind == STEP_LEAVE;

@@ -59,12 +59,14 @@ static bool has_cost(enum step_kind kind)
 }
 
 /* "settle    a (cost 30)". */
-static void print_doing(FILE *out, const struct timeline_step *step)
+static void print_doing(FILE *out, const struct timeline_step *step, struct slice replica)
 {
     char time[VERDICT_TIME_MAX];
     fprintf(out, "    %-9s ", step_kind_name(step->kind));
     if (step->kind == STEP_RESET)
         fprintf(out, "%s ", step->limit);
+    if (step->kind == STEP_STORE)
+        fprintf(out, "%s ", store_event_name(step->store));
     if (!step_decides(step->kind) && step->handle != TIMELINE_NO_HANDLE)
         fprintf(out, "%.*s ", (int)step->handle_name.len, step->handle_name.at);
     if (step->kind == STEP_RELOAD)
@@ -76,7 +78,10 @@ static void print_doing(FILE *out, const struct timeline_step *step)
         fprintf(out, ", %" PRIu64 " times", step->times);
     if (step->may_wait)
         fprintf(out, ", waits for up to %s", verdict_time(step->request.wait, 1, time));
-    fprintf(out, "%s\n", has_cost(step->kind) ? ")" : "");
+    fprintf(out, "%s", has_cost(step->kind) ? ")" : "");
+    if (replica.len > 0)
+        fprintf(out, " at replica %.*s", (int)replica.len, replica.at);
+    fputc('\n', out);
 }
 
 /* "expected" or "came": counts, then the facts that were asked for. */
@@ -101,6 +106,18 @@ static void print_state(FILE *out, const char *title, const struct verdict *verd
         fprintf(out, "%s; it meets no limit\n", verdict_text(&verdict->bound, 1, text));
     for (size_t i = 0; i < verdict->count; i++)
         fprintf(out, "%s%s\n", i == 0 ? "" : "              ", verdict_text(&verdict->each[i], 1, text));
+}
+
+/* What a reader of a decision by the store has to know of it. */
+static void print_store(FILE *out, const struct verdict *verdict)
+{
+    if (verdict->tick == 0)
+        return;
+    if (verdict->is_store_away)
+        fprintf(out, "    store     it is away: shared limits say what then\n");
+    else
+        fprintf(out, "    store     exact here; a real one counts in ticks of %s, and may answer one later\n",
+                verdict->tick == WEIR_MILLISECOND ? "1ms" : "1us");
 }
 
 static void print_limits(FILE *out, const struct timeline_step *step)
@@ -186,7 +203,12 @@ static enum player_result print_look(struct play *play, const struct timeline_st
                                      const struct weir_request *request, const char *title)
 {
     struct timeline_step look = {
-        .kind = STEP_REQUEST, .at = step->at, .request = *request, .times = 1, .handle = TIMELINE_NO_HANDLE
+        .kind = STEP_REQUEST,
+        .at = step->at,
+        .request = *request,
+        .times = 1,
+        .handle = TIMELINE_NO_HANDLE,
+        .replica = step->replica,
     };
     struct verdict verdict;
     look.request.is_peek = true;
@@ -214,6 +236,7 @@ static enum player_result print_states(struct play *play, const struct timeline 
         result = print_look(play, step, request, "before");
     if (step_decides(step->kind)) {
         print_state(play->out, "after", &came->last);
+        print_store(play->out, &came->last);
     } else if (result == PLAYER_OK && request != NULL) {
         result = repeat_step(player, step);
         if (result == PLAYER_OK)
@@ -233,7 +256,7 @@ enum player_result story_tell(struct play *play, const struct timeline *timeline
     fprintf(out, "%s%s:%u:%u: step %zu at %s failed%s\n", play->is_coloured ? "\033[1;31m" : "", timeline->name,
             step->node->line, step->node->column, index + 1, verdict_time(step->at, 1, at),
             play->is_coloured ? "\033[0m" : "");
-    print_doing(out, step);
+    print_doing(out, step, timeline->replicas[step->replica]);
     print_side(out, "expected", step, step->counts, &step->last.value, &wanted);
     print_side(out, "came", step, came->counts, &came->last.bound, &found);
     print_differences(out, step, came);

@@ -66,6 +66,7 @@ struct timeline *timeline_parse(const char *text, size_t len, const char *name, 
         timeline_free(timeline);
         return NULL;
     }
+    timeline->replica_count = 1;
     memcpy(timeline->text, text, len);
     timeline->text[len] = '\0';
     struct tree *tree = &timeline->tree;

@@ -3,7 +3,7 @@
  * timeline.h - a test file as data: a contract, and steps with what is expected of them. See weir-test(5).
  *
  * A step asks a request, or does something beside deciding: settles what an earlier one reserved, puts another contract in
- * force. Handles are numbers given while reading, so a player keeps what lasts (reservations, permits, who waits) in an
+ * force, takes the store of shared limits away. It is done at one of several replicas. Handles are numbers given while reading, so a player keeps what lasts (reservations, permits, who waits) in an
  * array. A request that waits ends in a later step, or at the end of the file.
  */
 #ifndef WEIR_SIM_TIMELINE_H
@@ -20,6 +20,9 @@
 
 /* Most of what lasts beyond its step: reservations, permits, and requests that may wait. */
 #define TIMELINE_HANDLES_MAX 65536
+
+/* Most replicas of a file, the one without a name included. */
+#define TIMELINE_REPLICAS_MAX 16
 
 /* How long a step's reservation lasts. */
 #define TIMELINE_HOLD_NS (3600 * WEIR_SECOND)
@@ -72,8 +75,15 @@ enum step_kind {
     STEP_RESET,
     STEP_RELOAD,
     STEP_RESTART,
+    STEP_STORE,
     STEP_KIND_COUNT
 };
+
+/* What happens to the store of shared limits. */
+enum store_event { STORE_AWAY, STORE_BACK, STORE_LOST, STORE_EVENT_COUNT };
+
+/* Its word, as in test files: "away". */
+const char *store_event_name(enum store_event event);
 
 /* The word of a kind, as in test files: "settle". */
 const char *step_kind_name(enum step_kind kind);
@@ -107,8 +117,10 @@ struct timeline_step {
     struct slice handle_name;
     size_t
         handle; /* of what its first decision makes, one for each of `times`; or of what it ends; TIMELINE_NO_HANDLE */
+    size_t replica;                    /* index into timeline->replicas: who does it */
     const char *limit;                 /* STEP_RESET */
     struct timeline_contract contract; /* STEP_RELOAD */
+    enum store_event store;            /* STEP_STORE */
 
     bool has_counts; /* counts of every outcome are expected */
     uint64_t counts[STEP_COUNTS];
@@ -131,6 +143,11 @@ struct timeline {
     const struct timeline_step *named[TIMELINE_NAMES_MAX]; /* steps with `as` */
     size_t named_count;
     size_t handle_count;
+
+    struct slice
+        replicas[TIMELINE_REPLICAS_MAX]; /* their names; the first has none: that of steps without `replica` */
+    size_t replica_count;
+    bool has_store_steps, is_store_away; /* behind the last step that was read */
 };
 
 /*

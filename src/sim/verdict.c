@@ -51,6 +51,8 @@ void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct v
     out->waited = 0;
     out->expires_after = WEIR_NO_TIME;
     out->fence = 0;
+    out->tick = 0;
+    out->is_store_away = false;
     out->count = answer->count;
     for (size_t i = 0; i < answer->count; i++) {
         limit_from_decision(answer->limits, &answer->each[i], now, &out->each[i]);
@@ -61,7 +63,7 @@ void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct v
 /* ---- Effects ----------------------------------------------------------------------------------------------- */
 
 const char *const effect_errors[] = { "reservation", "permit", "ended", "contract", "limit", "attribute",
-                                      "cost",        "full",   "busy",  "other",    NULL };
+                                      "cost",        "full",   "busy",  "store",    "other", NULL };
 
 const char *effect_find_error(const char *word)
 {

@@ -64,6 +64,8 @@ struct verdict {
     weir_ns waited;             /* until the decision; 0 where it came at once */
     weir_ns expires_after;      /* of the permit that was given or renewed; WEIR_NO_TIME: none was */
     uint64_t fence;             /* of that permit; 0: none */
+    weir_ns tick; /* that a real store counts in, where a stand-in decided or would have; 0: none did */
+    bool is_store_away;
     size_t count;
     struct verdict_limit each[WEIR_ASKS_MAX]; /* every limit the request met, in contract order */
 };

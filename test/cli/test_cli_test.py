@@ -73,8 +73,8 @@ class Test(CliTest):
                  "d.yaml:1:31: error: "),
                 ("a faulty request", "e.yaml", TIMELINE.replace("tenant: acme", "Tenant: acme"),
                  "e.yaml:3:5: error: "),
-                ("a word of later versions", "f.yaml", TIMELINE.replace("    cost: 9", "    store: gone"),
-                 "f.yaml:9:5: error: 'store': this version does not play it\n"))
+                ("a store that nothing is shared in", "f.yaml", TIMELINE + "  - { store: away }\n",
+                 "f.yaml: error: a step is about the store, and no limit has `scope: fleet`\n"))
         for why, name, text, start in rows:
             with self.subTest(why):
                 if text is not None:

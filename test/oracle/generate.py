@@ -17,9 +17,11 @@ import change  # noqa: E402
 import field  # noqa: E402
 import field_changes  # noqa: E402
 import field_waiting  # noqa: E402
+import fleet_cases  # noqa: E402
 import mixed  # noqa: E402
 import permits  # noqa: E402
 import roam  # noqa: E402
+import roam_fleet  # noqa: E402
 import roam_waiting  # noqa: E402
 import waiting  # noqa: E402
 import wander  # noqa: E402
@@ -29,7 +31,7 @@ HOME = pathlib.Path(__file__).resolve().parent.parent / "conformance"
 
 def timelines():
     for module in (cases, mixed, wander, calls, change, roam, field, field_changes, waiting, permits, roam_waiting,
-                   field_waiting):
+                   field_waiting, fleet_cases, roam_fleet):
         for make in module.FILES:
             made = make()
             for timeline in made if isinstance(made, list) else [made]:

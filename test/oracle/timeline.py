@@ -15,7 +15,7 @@ from oracle import UNKNOWN, Error
 from room import Result, Room
 
 OUTCOMES = ("allow", "deny", "never", "refused")
-COUNTED = (*OUTCOMES, "duplicate")
+COUNTED = (*OUTCOMES, "unmetered", "duplicate")
 LENGTH_FACTS = ("_after", "_at", "waited")
 HOLD = 3600 * SECOND  # how long a reservation lasts
 LENGTHS = (("d", 86400 * SECOND), ("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", 10**6),
@@ -137,9 +137,9 @@ class Timeline:
         if results[-1] is None:
             return expect
         result, last = results[-1], results[-1].answer
-        for fact in ("limit", "reason", "capacity", "remaining", "retry_after", "reset_after"):
-            value = last[fact]
-            if value is UNKNOWN or (value is None and fact in ("reason", "capacity")):
+        for fact in ("limit", "policy", "reason", "capacity", "remaining", "retry_after", "reset_after"):
+            value = last.get(fact, UNKNOWN)
+            if value is UNKNOWN or (value is None and fact in ("policy", "reason", "capacity")):
                 continue
             is_length = fact.endswith("_after") and value is not None
             expect[fact] = duration(value) if is_length else value

@@ -168,6 +168,53 @@ static void waiting_and_permits_are_read(void **state)
     free(told);
 }
 
+static void replicas_and_the_store_are_read(void **state)
+{
+    static const char text[] = CONTRACT "timeline:\n"
+                                        "  - { request: {}, replica: b }\n"
+                                        "  - { request: {} }\n"
+                                        "  - { store: away }\n"
+                                        "  - { reserve: {}, replica: c, as: r }\n"
+                                        "  - { store: lost }\n"
+                                        "  - { store: back }\n"
+                                        "  - { settle: r, cost: 1 }\n"
+                                        "  - { cancel: r, replica: b, expect: { error: store } }\n"
+                                        "  - { restart: true, replica: b }\n"
+                                        "  - { store: away }\n";
+    static const size_t replicas[] = { 1, 0, 0, 2, 0, 0, 2, 1, 1, 0 };
+    static const enum store_event events[] = {
+        [2] = STORE_AWAY, [4] = STORE_LOST, [5] = STORE_BACK, [9] = STORE_AWAY
+    };
+    char *told;
+    struct timeline *timeline = parse(text, &told);
+    (void)state;
+    assert_string_equal(told, "");
+    assert_non_null(timeline);
+    assert_int_equal(timeline->replica_count, 3);
+    assert_true(timeline->has_store_steps);
+    for (size_t i = 0; i < COUNT_OF(replicas); i++) {
+        assert_int_equal(timeline->steps[i].replica,
+                         replicas[i]); /* what ends a handle: the one that made it */
+        if (timeline->steps[i].kind == STEP_STORE)
+            assert_int_equal(timeline->steps[i].store, events[i]);
+    }
+    assert_string_equal(timeline->steps[7].last.effect.error, "store");
+    timeline_free(timeline);
+    free(told);
+}
+
+static void there_are_sixteen_replicas_at_most(void **state)
+{
+    char text[1024], *told;
+    int len = snprintf(text, sizeof text, CONTRACT "timeline:\n");
+    (void)state;
+    for (int i = 1; i <= TIMELINE_REPLICAS_MAX; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, "  - { request: {}, replica: r%d }\n", i);
+    assert_null(parse(text, &told));
+    assert_non_null(strstr(told, ":18:29: error: replica: 'r16' is one replica too many\n"));
+    free(told);
+}
+
 static void an_inline_contract_keeps_its_place(void **state)
 {
     static const struct row {
@@ -227,7 +274,22 @@ static void mistakes_are_told_with_their_place(void **state)
         { CONTRACT "timeline: [{ request: acme }]", "2:23: error: request: 'acme' is no request" },
         { CONTRACT "timeline: [{ request: { a: [] } }]", "2:28: error: attribute 'a' is a list" },
         { CONTRACT "start: today\n" STEP, "2:8: error: start: 'today' is no instant" },
-        { CONTRACT STEP "    store: away", "5:5: error: 'store': this version does not play it" },
+        { CONTRACT STEP "    store: away", "3:5: error: the step does two things" },
+        { CONTRACT "timeline: [{ store: gone }]",
+          "2:21: error: store: 'gone' is nothing that happens to a store" },
+        { CONTRACT "timeline: [{ store: [] }]",
+          "2:21: error: store: 'a list' is nothing that happens to a store" },
+        { CONTRACT "timeline: [{ store: back }]", "2:21: error: store: 'back' has no `store: away` before it" },
+        { CONTRACT "timeline: [{ store: away }, { store: lost }, { store: away }]",
+          "2:55: error: store: 'away' is what it is already" },
+        { CONTRACT "timeline: [{ store: away, replica: b }]",
+          "2:12: error: `replica` does not go with `store`" },
+        { CONTRACT "timeline: [{ store: away, expect: { error: null } }]",
+          "2:12: error: `error` is nothing that comes of `store`" },
+        { CONTRACT "timeline: [{ reload: a.yaml, replica: b }]",
+          "2:12: error: `replica` does not go with `reload`" },
+        { CONTRACT STEP "    replica: ''", "5:14: error: replica: '' is no name of a replica" },
+        { CONTRACT STEP "    replica: []", "5:14: error: replica: 'a list' is no name of a replica" },
         { CONTRACT STEP "    wait: 5", "5:11: error: wait: '5' is no duration" },
         { CONTRACT STEP "    wait: 25h", "5:11: error: wait: '25h' is longer than anybody may wait" },
         { CONTRACT STEP "    wait: 5s\n    peek: true", "3:5: error: a look (`peek`) does not `wait`" },
@@ -329,7 +391,7 @@ static void all_mistakes_are_told_in_one_run(void **state)
               "      - tims: 5\n"
               "        ^~~~\n"
               "  help: known fields: at request reserve acquire settle cancel renew release leave refund "
-              "reset reload restart as wait times cost peek expect about\n");
+              "reset reload restart store replica as wait times cost peek expect about\n");
     free(told);
 }
 
@@ -339,6 +401,8 @@ int main(void)
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(operations_are_read),
         cmocka_unit_test(waiting_and_permits_are_read),
+        cmocka_unit_test(replicas_and_the_store_are_read),
+        cmocka_unit_test(there_are_sixteen_replicas_at_most),
         cmocka_unit_test(an_inline_contract_keeps_its_place),
         cmocka_unit_test(mistakes_are_told_with_their_place),
         cmocka_unit_test(all_mistakes_are_told_in_one_run),
