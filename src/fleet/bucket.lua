@@ -7,117 +7,119 @@
 -- Drained with the n and p that it was stored under, then taken to the item's: crediting the elapsed time at the new rate would
 -- mint. A clock that is up to a second behind is held at `last`; one that is further behind stepped back, and nothing is credited
 -- for that; a bucket does not freeze.
-local bucket = {}
-kinds[98] = bucket
+if wanted[98] then
+  local bucket = {}
+  kinds[98] = bucket
 
--- Down, whatever the numbers: the level never falls by a change.
-local function rescale(rem, from, to)
-  if rem * to <= 2 * WHOLE then
-    return (rem * to - rem * to % from) / from
-  end
-  return max(0, min(to - 1, floor(rem / from * to * (1 - 1 / 1125899906842624))))
-end
-
-local function bucket_stored(it)
-  local seen = text_of(it, 41)
-  if seen then
-    local tag, used, rem, last, n, p = unpack_struct('<Bddddd', seen)
-    local fits = is_whole(used) and is_whole(rem) and is_whole(last) and is_whole(n) and is_whole(p)
-    if fits and (tag == 98 or tag == 66) and rem < p and used * p <= 2 * WHOLE and (used > 0 or rem == 0) then
-      return used, rem, last, n, p, tag == 98 and 1 or 1000
+  -- Down, whatever the numbers: the level never falls by a change.
+  local function rescale(rem, from, to)
+    if rem * to <= 2 * WHOLE then
+      return (rem * to - rem * to % from) / from
     end
-    it.damaged = true
+    return max(0, min(to - 1, floor(rem / from * to * (1 - 1 / 1125899906842624))))
   end
-  if it.began then
-    return it.most, 0, ceil(it.began / it.unit), it.n, it.p, it.unit
-  end
-end
 
-function bucket.read(it)
-  local used, rem, last, n, p, unit = bucket_stored(it)
-  it.used, it.rem, it.at = 0, 0, it.now
-  if not used then
-    return
+  local function bucket_stored(it)
+    local seen = text_of(it, 41)
+    if seen then
+      local tag, used, rem, last, n, p = unpack_struct('<Bddddd', seen)
+      local fits = is_whole(used) and is_whole(rem) and is_whole(last) and is_whole(n) and is_whole(p)
+      if fits and (tag == 98 or tag == 66) and rem < p and used * p <= 2 * WHOLE and (used > 0 or rem == 0) then
+        return used, rem, last, n, p, tag == 98 and 1 or 1000
+      end
+      it.damaged = true
+    end
+    if it.began then
+      return it.most, 0, ceil(it.began / it.unit), it.n, it.p, it.unit
+    end
   end
-  local clock = floor(us / unit)
-  if clock < last - SECOND / unit then
-    last = clock
-  elseif clock < last then
-    clock = last
-  end
-  local elapsed = clock - last
-  if elapsed * n >= used * p then
-    used, rem = 0, 0
-  else
-    local back = elapsed * n + rem
-    rem = back % p
-    used = used - (back - rem) / p
-    if used <= 0 then
+
+  function bucket.read(it)
+    local used, rem, last, n, p, unit = bucket_stored(it)
+    it.used, it.rem, it.at = 0, 0, it.now
+    if not used then
+      return
+    end
+    local clock = floor(us / unit)
+    if clock < last - SECOND / unit then
+      last = clock
+    elseif clock < last then
+      clock = last
+    end
+    local elapsed = clock - last
+    if elapsed * n >= used * p then
       used, rem = 0, 0
+    else
+      local back = elapsed * n + rem
+      rem = back % p
+      used = used - (back - rem) / p
+      if used <= 0 then
+        used, rem = 0, 0
+      end
+    end
+    if it.keeps then
+      it.changed = it.n ~= n or it.p ~= p or it.unit ~= unit
+      it.n, it.p, it.unit = n, p, unit
+      it.now = floor(us / unit)
+    end
+    if unit == it.unit then
+      it.at = clock
+    elseif unit == 1 then
+      it.at = floor(clock / 1000) + 1
+    else
+      it.at = max(it.now, clock * 1000)
+    end
+    if p ~= it.p then
+      rem = rescale(rem, p, it.p)
+      used = min(used, floor(WHOLE / it.p))
+    end
+    if used == 0 then
+      rem = 0
+    end
+    it.used, it.rem, it.over = used, rem, it.at - it.now
+  end
+
+  function bucket.passes(it)
+    return it.used + it.cost <= it.most
+  end
+
+  function bucket.take(it)
+    it.used = it.used + it.cost
+  end
+
+  function bucket.refuse(it)
+    if it.used + it.cost <= 2 * it.most then
+      it.used = it.used + it.cost
+    elseif it.used <= 2 * it.most then
+      it.used, it.rem = 2 * it.most, 0
     end
   end
-  if it.keeps then
-    it.changed = it.n ~= n or it.p ~= p or it.unit ~= unit
-    it.n, it.p, it.unit = n, p, unit
-    it.now = floor(us / unit)
-  end
-  if unit == it.unit then
-    it.at = clock
-  elseif unit == 1 then
-    it.at = floor(clock / 1000) + 1
-  else
-    it.at = max(it.now, clock * 1000)
-  end
-  if p ~= it.p then
-    rem = rescale(rem, p, it.p)
-    used = min(used, floor(WHOLE / it.p))
-  end
-  if used == 0 then
-    rem = 0
-  end
-  it.used, it.rem, it.over = used, rem, it.at - it.now
-end
 
-function bucket.passes(it)
-  return it.used + it.cost <= it.most
-end
-
-function bucket.take(it)
-  it.used = it.used + it.cost
-end
-
-function bucket.refuse(it)
-  if it.used + it.cost <= 2 * it.most then
-    it.used = it.used + it.cost
-  elseif it.used <= 2 * it.most then
-    it.used, it.rem = 2 * it.most, 0
+  -- In ticks; nil: never.
+  local function bucket_until(it, above)
+    if above * it.p - it.rem <= 0 then
+      return 0
+    end
+    return it.n > 0 and ceil((above * it.p - it.rem) / it.n) or nil
   end
-end
 
--- In ticks; nil: never.
-local function bucket_until(it, above)
-  if above * it.p - it.rem <= 0 then
-    return 0
+  function bucket.span(it)
+    local full = bucket_until(it, it.used)
+    return full and (full + it.over) * it.unit or TEN_YEARS
   end
-  return it.n > 0 and ceil((above * it.p - it.rem) / it.n) or nil
-end
 
-function bucket.span(it)
-  local full = bucket_until(it, it.used)
-  return full and (full + it.over) * it.unit or TEN_YEARS
-end
-
-function bucket.save(it)
-  put(it, pack('<Bddddd', it.unit == 1 and 98 or 66, it.used, it.rem, it.at, it.n, it.p), bucket.span(it))
-end
-
-function bucket.report(it, passes)
-  local wanted = max(it.cost, 1)
-  local retry, reset = 0, bucket_until(it, it.used)
-  if not passes then
-    retry = wanted <= it.most and bucket_until(it, it.used + wanted - it.most) or nil
+  function bucket.save(it)
+    put(it, pack('<Bddddd', it.unit == 1 and 98 or 66, it.used, it.rem, it.at, it.n, it.p), bucket.span(it))
   end
-  retry = retry and (retry > 0 and retry + it.over or 0) or -1
-  reset = reset and (reset > 0 and reset + it.over or 0) or -1
-  return max(0, it.most - it.used), retry, reset, it.at
+
+  function bucket.report(it, passes)
+    local wanted = max(it.cost, 1)
+    local retry, reset = 0, bucket_until(it, it.used)
+    if not passes then
+      retry = wanted <= it.most and bucket_until(it, it.used + wanted - it.most) or nil
+    end
+    retry = retry and (retry > 0 and retry + it.over or 0) or -1
+    reset = reset and (reset > 0 and reset + it.over or 0) or -1
+    return max(0, it.most - it.used), retry, reset, it.at
+  end
 end

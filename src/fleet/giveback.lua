@@ -16,161 +16,175 @@ local function lower(it, name, amount)
   return done
 end
 
-local bucket, fixed, sliding, log, permits = kinds[98], kinds[102], kinds[115], kinds[108], kinds[99]
+if wanted[98] then
+  local bucket = kinds[98]
 
-function bucket.put(it, amount)
-  local most = it.most + it.debt
-  local done, dropped = split(most - it.used, amount)
-  it.used = it.used + done
-  if dropped > 0 and it.used <= most then
-    it.used, it.rem = most, 0
+  function bucket.put(it, amount)
+    local full = it.most + it.debt
+    local done, dropped = split(full - it.used, amount)
+    it.used = it.used + done
+    if dropped > 0 and it.used <= full then
+      it.used, it.rem = full, 0
+    end
+    return done, dropped
   end
-  return done, dropped
-end
 
-function bucket.back(it, _, amount)
-  local whole = it.rem == 0 and it.used or it.used - 1
-  if amount > whole then
+  function bucket.back(it, _, amount)
+    local whole = it.rem == 0 and it.used or it.used - 1
+    if amount > whole then
+      it.used, it.rem = 0, 0
+      return whole
+    end
+    it.used = it.used - amount
+    return amount
+  end
+
+  -- All in tokens / p: the level falls by cost * p less what n per tick brought since, rounded up to be exact. Where the rate
+  -- changed meanwhile, or the clock stepped back, what refill has replaced is not known: nothing comes back.
+  function bucket.undo(it)
+    local elapsed = it.at - it.charged_at
+    if it.changed or elapsed < 0 or elapsed * it.n >= it.cost * it.p then
+      return
+    end
+    local level = it.used * it.p - it.rem - it.cost * it.p + elapsed * it.n
     it.used, it.rem = 0, 0
-    return whole
-  end
-  it.used = it.used - amount
-  return amount
-end
-
--- All in tokens / p: the level falls by cost * p less what n per tick brought since, rounded up to be exact. Where the rate changed
--- meanwhile, or the clock stepped back, what refill has replaced is not known: nothing comes back.
-function bucket.undo(it)
-  local elapsed = it.at - it.charged_at
-  if it.changed or elapsed < 0 or elapsed * it.n >= it.cost * it.p then
-    return
-  end
-  local level = it.used * it.p - it.rem - it.cost * it.p + elapsed * it.n
-  it.used, it.rem = 0, 0
-  if level > 0 then
-    it.used = ceil(level / it.p)
-    it.rem = it.used * it.p - level
-  end
-end
-
-function fixed.put(it, amount)
-  local done, dropped = split(it.most - it.used, amount)
-  it.used = it.used + done
-  return done, dropped
-end
-
-function fixed.back(it, at, amount)
-  return it.start <= at and at < it.stop and lower(it, 'used', amount) or 0
-end
-
-function fixed.undo(it)
-  if it.n <= 1 and it.stop - it.start ~= it.p * it.unit then
-    return
-  end
-  fixed.back(it, it.charged_at, it.cost)
-end
-
-function sliding.put(it, amount)
-  local done, dropped = split(it.most - it.current, amount)
-  it.current = it.current + done
-  return done, dropped
-end
-
-function sliding.back(it, at, amount)
-  local start = at - at % it.p
-  if start == it.start then
-    return lower(it, 'current', amount)
-  elseif start + it.p == it.start then
-    return lower(it, 'previous', amount)
-  end
-  return 0
-end
-
-function sliding.undo(it)
-  if not it.changed then
-    sliding.back(it, it.charged_at, it.cost)
-  end
-end
-
-function log.put(it, amount)
-  if it.blocked then
-    return 0, amount
-  end
-  local done, dropped = split(log_room(it, it.most, amount), amount)
-  if done > 0 then
-    log_put(it, done)
-  end
-  return done, dropped
-end
-
--- Take units out of the live entries whose stamp is `least` .. `at`, the newest first. They are written anew from the first one
--- that changes on; where the newest one went, an entry of no units says how late it has been.
-local function log_take_out(it, least, at, amount)
-  local entries = it.gone < it.length and log_rest(it, it.gone) or {}
-  local left, first = amount, #entries + 1
-  for i = #entries, 1, -1 do
-    local entry = entries[i]
-    if left > 0 and entry.stamp >= least and entry.stamp <= at and entry.units > 0 then
-      local out = min(left, entry.units)
-      entry.units = entry.units - out
-      left, first = left - out, i
+    if level > 0 then
+      it.used = ceil(level / it.p)
+      it.rem = it.used * it.p - level
     end
   end
-  if left == amount then
+end
+
+if wanted[102] then
+  local fixed = kinds[102]
+
+  function fixed.put(it, amount)
+    local done, dropped = split(it.most - it.used, amount)
+    it.used = it.used + done
+    return done, dropped
+  end
+
+  function fixed.back(it, at, amount)
+    return it.start <= at and at < it.stop and lower(it, 'used', amount) or 0
+  end
+
+  function fixed.undo(it)
+    if it.n > 1 or it.stop - it.start == it.p * it.unit then
+      fixed.back(it, it.charged_at, it.cost)
+    end
+  end
+end
+
+if wanted[115] then
+  local sliding = kinds[115]
+
+  function sliding.put(it, amount)
+    local done, dropped = split(it.most - it.current, amount)
+    it.current = it.current + done
+    return done, dropped
+  end
+
+  function sliding.back(it, at, amount)
+    local start = at - at % it.p
+    if start == it.start then
+      return lower(it, 'current', amount)
+    elseif start + it.p == it.start then
+      return lower(it, 'previous', amount)
+    end
     return 0
   end
-  local sum, rest = first > 1 and entries[first - 1].sum or it.sum - it.live, {}
-  for i = 1, #entries do
-    local entry = entries[i]
-    if i >= first then
-      sum = sum + entry.units
-      entry.sum = sum
-    end
-    if entry.units > 0 or i == #entries then
-      rest[#rest + 1] = entry
+
+  function sliding.undo(it)
+    if not it.changed then
+      sliding.back(it, it.charged_at, it.cost)
     end
   end
-  it.live, it.sum = it.live - (amount - left), sum
-  it.rest, it.same = rest, it.shift > 0 and 0 or first - 1
-  return amount - left
 end
 
-function log.back(it, at, amount)
-  return log_take_out(it, 0, at - it.shift, amount)
-end
+if wanted[108] then
+  local log = kinds[108]
 
-function log.undo(it)
-  log_take_out(it, it.charged_at - it.shift, it.charged_at - it.shift, it.cost)
-end
-
--- The first `same` of the live entries stay where they are.
-local function log_rewrite(it)
-  if not it.rest then
-    return
+  function log.put(it, amount)
+    if it.blocked then
+      return 0, amount
+    end
+    local done, dropped = split(log.room(it, it.most, amount), amount)
+    if done > 0 then
+      log.add(it, done)
+    end
+    return done, dropped
   end
-  local lives = max(call('PTTL', it.key), lifetime(log.span(it)))
-  if it.same > 0 then
-    call('LTRIM', it.key, it.gone, it.gone + it.same - 1)
-  else
-    call('DEL', it.key)
+
+  -- Take units out of the live entries whose stamp is `least` .. `at`, the newest first. They are written anew from the first
+  -- one that changes on; where the newest one went, an entry of no units says how late it has been.
+  local function take_out(it, least, at, amount)
+    local entries = it.gone < it.length and log.entries(it, it.gone) or {}
+    local left, first = amount, #entries + 1
+    for i = #entries, 1, -1 do
+      local entry = entries[i]
+      if left > 0 and entry.stamp >= least and entry.stamp <= at and entry.units > 0 then
+        local out = min(left, entry.units)
+        entry.units = entry.units - out
+        left, first = left - out, i
+      end
+    end
+    if left == amount then
+      return 0
+    end
+    local sum, changed = first > 1 and entries[first - 1].sum or it.sum - it.live, {}
+    for i = it.shift > 0 and 1 or first, #entries do
+      local entry = entries[i]
+      if i >= first then
+        sum = sum + entry.units
+        entry.sum = sum
+      end
+      if entry.units > 0 or i == #entries then
+        changed[#changed + 1] = entry
+      end
+    end
+    it.live, it.sum = it.live - (amount - left), sum
+    it.changed, it.same = changed, it.shift > 0 and 0 or first - 1
+    return amount - left
   end
-  local changed = {}
-  for i = it.same + 1, #it.rest do
-    changed[#changed + 1] = it.rest[i]
+
+  function log.back(it, at, amount)
+    return take_out(it, 0, at - it.shift, amount)
   end
-  log_write(it, changed)
-  call('PEXPIRE', it.key, lives)
-  it.wrote = true
+
+  function log.undo(it)
+    take_out(it, it.charged_at - it.shift, it.charged_at - it.shift, it.cost)
+  end
+
+  -- The first `same` of the live entries stay where they are.
+  function log.rewrite(it)
+    if not it.changed then
+      return
+    end
+    local lives = max(call('PTTL', it.key), lifetime(log.span(it)))
+    if it.same > 0 then
+      call('LTRIM', it.key, it.gone, it.gone + it.same - 1)
+    else
+      call('DEL', it.key)
+    end
+    log.write(it, it.changed)
+    call('PEXPIRE', it.key, lives)
+    it.length, it.gone, it.shift, it.wrote = it.same + #it.changed, 0, 0, true
+  end
 end
 
-function permits.put()
-  return 0, 0
-end
+if wanted[99] then
+  local permits = kinds[99]
 
-function permits.back()
-  return 0
-end
+  function permits.put()
+    return 0, 0
+  end
 
-function permits.undo(it)
-  permit_drop(it)
+  function permits.back()
+    return 0
+  end
+
+  -- What was never told to anybody needs no stamp.
+  function permits.undo(it)
+    permits.drop(it)
+  end
 end

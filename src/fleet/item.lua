@@ -50,34 +50,35 @@ local function is_whole(x)
   return x >= 0 and x <= 2 * WHOLE and x % 1 == 0
 end
 
--- Lua's own conversion keeps 14 digits.
-local function digits(x)
-  return string.format('%.0f', x)
-end
-
-local items, count = {}, #ARGV - first + 1
+local items, wanted, count = {}, {}, #ARGV - first + 1
 local beside = count
+local has_stamps, keeps = bit_of(head_flags, 2), bit_of(head_flags, 4)
 for i = 1, count do
-  local blob = ARGV[first + i - 1]
-  local it, at = { key = KEYS[i] }, 43
-  it.kind, it.flags, it.cost, it.most, it.debt, it.n, it.p = unpack_struct('<BBddddd', blob)
-  it.unit = bit_of(it.flags, 32) and 1000 or 1
-  it.charges, it.watched = bit_of(it.flags, 1), bit_of(it.flags, 2)
-  it.now, it.over = floor(us / it.unit), 0
-  if bit_of(it.flags, 4) then
-    beside = beside + 1
-    it.retry = KEYS[beside]
-    it.free_within, at = unpack_struct('<d', blob, at)
+  local blob, at = ARGV[first + i - 1], 43
+  local kind_of, flags_of, cost_of, most_of, debt_of, n_of, p_of = unpack_struct('<BBddddd', blob)
+  local unit = flags_of >= 32 and 1000 or 1
+  local it = {
+    key = KEYS[i], kind = kind_of, flags = flags_of, cost = cost_of, most = most_of, debt = debt_of, n = n_of, p = p_of,
+    unit = unit, now = unit == 1 and us or floor(us / unit), over = 0, at = 0, used = 0, rem = 0, start = 0, stop = 0,
+    is_there = false, damaged = false, wrote = false, known = false, charged = false, outcome = 0, keeps = keeps
+  }
+  wanted[kind_of] = true
+  if flags_of > 0 then
+    it.charges, it.watched = bit_of(flags_of, 1), bit_of(flags_of, 2)
+    if bit_of(flags_of, 4) then
+      beside = beside + 1
+      it.retry = KEYS[beside]
+      it.free_within, at = unpack_struct('<d', blob, at)
+    end
+    if bit_of(flags_of, 8) then
+      it.began, at = unpack_struct('<d', blob, at)
+      it.began = min(it.began, us)
+    end
   end
-  if bit_of(it.flags, 8) then
-    it.began, at = unpack_struct('<d', blob, at)
-    it.began = min(it.began, us)
-  end
-  if bit_of(head_flags, 2) then
+  if has_stamps then
     it.charged_at, at = unpack_struct('<d', blob, at)
   end
-  it.keeps = bit_of(head_flags, 4)
-  if it.kind == 102 and it.n > 1 then
+  if kind_of == 102 and n_of > 1 then
     it.bounds = { unpack_struct('<dddd', blob, at) }
   end
   items[i] = it

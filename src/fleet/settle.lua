@@ -34,14 +34,15 @@ local function adjust(it, more, back, at)
   if more > 0 then
     local done, lost = is.put(it, more)
     charged, dropped, changed = max(charged, done), max(dropped, lost), done
-    if done > 0 and it.kind ~= 99 then
+    if done > 0 then
       is.save(it)
     end
   elseif back > 0 and it.is_there and not it.damaged then
     changed = is.back(it, at or it.at, back)
     returned = max(returned, changed)
     if changed > 0 then
-      (it.kind == 108 and log_rewrite or is.save)(it)
+      local keep = is.rewrite or is.save
+      keep(it)
     end
   end
   it.cost = 0

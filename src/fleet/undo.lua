@@ -12,11 +12,8 @@ for i = 1, count do
   is.read(it)
   if it.is_there and not it.damaged then
     is.undo(it)
-    if it.kind == 108 then
-      log_rewrite(it)
-    elseif it.kind ~= 99 then
-      is.save(it)
-    end
+    local keep = is.rewrite or is.save
+    keep(it)
   end
   leave(it)
   if it.retry then
