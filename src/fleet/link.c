@@ -266,7 +266,7 @@ static const struct stream_events stream_events = { .room = on_room,
                                                     .secured = on_secured,
                                                     .closed = on_stream_closed };
 
-/* A TLS handshake has what is left of the time until it is up: the link's timer watches both. */
+/* A TLS handshake has what is left of the time until it is up: the link's timer, which began before, comes first. */
 static int open_stream(struct link *link, int fd)
 {
     const struct link_target *target = link->target;
@@ -345,7 +345,7 @@ static void on_timer(uv_timer_t *timer)
         link_drop(link, SLICE("it could not be reached in time"), false);
         break;
     case LINK_SECURING:
-        link_drop(link, SLICE("the TLS handshake took too long"), false);
+        link_drop(link, SLICE("the TLS handshake took too long: does this port speak TLS?"), false);
         break;
     case LINK_GREETING:
         link_drop(link, SLICE("it did not answer the greeting in time"), false);

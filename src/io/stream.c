@@ -111,7 +111,9 @@ static void on_written(uv_write_t *request, int status)
     free(unsent);
     if (stream->is_closing)
         return;
-    if (status < 0)
+    if (status < 0 && stream->secure != NULL)
+        secure_break(stream, status);
+    else if (status < 0)
         stream->events->ended(stream, status);
     else if (stream->unsent == 0 && stream->owes_sent) {
         stream->owes_sent = false;

@@ -27,7 +27,8 @@ struct stream_events {
     void (*room)(struct stream *stream, char **at, size_t *size);
     /* `len` bytes, at least one, now lie where room() said. */
     void (*read)(struct stream *stream, size_t len);
-    /* The peer sends no more (status 0), or the connection broke (a libuv error; see stream_why()). */
+    /* The peer sends no more (status 0), or the connection broke (a libuv error; see stream_why()): also after a 0, when
+       what is sent cannot leave. */
     void (*ended)(struct stream *stream, int status);
     /* Everything queued has left. Comes only after stream_send() left something unsent. */
     void (*sent)(struct stream *stream);

@@ -31,6 +31,7 @@ struct secure {
     size_t answers;  /* bytes of answers in what waits to leave */
     bool is_shaken;  /* the handshake is over */
     bool is_over;    /* the peer sends no more, or it broke: that was told */
+    bool is_broken;
     bool reads_socket;
     bool is_pumping;
 };
@@ -69,13 +70,14 @@ static bool send_answers(struct stream *stream)
     return is_sent;
 }
 
-/* Nothing more comes: tell the owner, once. */
+/* Nothing more comes: tell the owner, once; of a fault also after the peer's own end. */
 static void end(struct stream *stream, int status, const char *why)
 {
     struct secure *secure = stream->secure;
-    if (secure->is_over || stream->is_closing)
+    if (secure->is_broken || stream->is_closing || (secure->is_over && status == 0))
         return;
     secure->is_over = true;
+    secure->is_broken = status != 0;
     secure->why = why;
     (void)uv_timer_stop(&secure->timer); /* always 0 */
     set_reading(stream);
@@ -183,6 +185,11 @@ void secure_read(struct stream *stream, const char *at, ssize_t len)
     } else if (len < 0) {
         end(stream, (int)len, NULL);
     }
+}
+
+void secure_break(struct stream *stream, int status)
+{
+    end(stream, status, NULL);
 }
 
 void secure_pause(struct stream *stream)

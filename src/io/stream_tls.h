@@ -21,6 +21,8 @@ void secure_close(struct stream *stream);
 /* Where the socket's next bytes go, and that they came (or that it ended, by a libuv error). */
 void secure_room(char **at, size_t *size);
 void secure_read(struct stream *stream, const char *at, ssize_t len);
+/* What was sent could not leave. */
+void secure_break(struct stream *stream, int status);
 
 bool secure_send(struct stream *stream, const void *bytes, size_t len, size_t room);
 /* The owner wants no bytes, or wants them again: stream->is_reading says so already. */
