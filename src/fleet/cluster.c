@@ -143,8 +143,13 @@ static void put_in_force(struct client *client, const struct cluster_map *map)
         outage_heard(client->whole, clock_monotonic()); /* from here on each node has its own */
     cluster->has_map = true;
     cluster->is_refusal_told = false;
-    for (size_t i = 0; i < client->node_count; i++)
-        node_slots_changed(client->nodes[i]);
+    for (size_t i = 0; i < client->node_count; i++) {
+        struct node *node = client->nodes[i];
+        if (!node->is_greeted && node->waiting_count == 0)
+            node->guest_until = 0; /* a seed that nobody needs now */
+        node_slots_changed(node);
+    }
+    client_due(client, client_now(client)); /* some may leave */
 }
 
 /* ---- A map is read -------------------------------------------------------------------------------------------------- */
@@ -258,7 +263,7 @@ static bool claim_seeds(struct client *client)
         struct node *node = NULL;
         if (store_address_set(&at, slice_of(url->hosts[i]), url->ports[i]))
             node = node_claim(client, &at);
-        if (node != NULL)
+        if (node != NULL && cluster_of(client)->has_map)
             node->guest_until = client_now(client) + GUEST_MS;
         is_any = is_any || node != NULL;
     }

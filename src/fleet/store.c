@@ -199,9 +199,15 @@ static const char *role_name(enum node_role role)
     return names[role];
 }
 
+/* Without slots it is not asked for decisions: being greeted is all that is wanted of it. */
+static bool is_up(const struct node *node)
+{
+    return node->is_ready || (node->is_greeted && !node->client->topology->is_whole && node->slots == 0);
+}
+
 static const char *why_of(const struct node *node)
 {
-    if (node->is_ready)
+    if (is_up(node))
         return "";
     return node->why[0] != '\0' ? node->why : "it has not answered yet";
 }
@@ -215,7 +221,7 @@ size_t store_client_nodes(const struct carrier *carrier, struct store_node *out,
         if (!node->is_leaving)
             out[count++] = (struct store_node){ .address = node->name,
                                                 .role = role_name(node->role),
-                                                .is_up = node->is_ready,
+                                                .is_up = is_up(node),
                                                 .why = why_of(node),
                                                 .slots = client->topology->is_whole ? SLOT_COUNT : node->slots,
                                                 .outage = node->outage };

@@ -252,8 +252,9 @@ static inline void rig_turn_ms(struct rig *rig, unsigned ms)
     rig_until(rig, rig_ms() >= end);
 }
 
-/* A client of hosts on loopback; `ports` ends with 0. */
-static inline void rig_open(struct rig *rig, enum url_kind kind, const unsigned *ports, const char *master)
+/* A URL of hosts on loopback; `ports` ends with 0. */
+static inline void rig_prepare_url(struct rig *rig, enum url_kind kind, const unsigned *ports,
+                                   const char *master)
 {
     static char hosts[] = "127.0.0.1";
     memset(rig, 0, sizeof *rig);
@@ -266,6 +267,10 @@ static inline void rig_open(struct rig *rig, enum url_kind kind, const unsigned 
         rig->url.hosts[rig->url.host_count] = hosts;
         rig->url.ports[rig->url.host_count] = (uint16_t)ports[rig->url.host_count];
     }
+}
+
+static inline void rig_open_url(struct rig *rig)
+{
     assert_int_equal(outages_new(&rig->outages, 7), 0);
     struct store_client_options options = { .loop = &rig->loop,
                                             .url = &rig->url,
@@ -275,6 +280,12 @@ static inline void rig_open(struct rig *rig, enum url_kind kind, const unsigned 
                                             .closed = rig_closed,
                                             .context = rig };
     assert_int_equal(store_client_new(&rig->carrier, &options), 0);
+}
+
+static inline void rig_open(struct rig *rig, enum url_kind kind, const unsigned *ports, const char *master)
+{
+    rig_prepare_url(rig, kind, ports, master);
+    rig_open_url(rig);
 }
 
 static inline void rig_close(struct rig *rig)
