@@ -97,6 +97,7 @@ static int add_share(struct load *load, struct weir_change *change, const struct
         .align = rule->limit.align,
         .calendar = rule->limit.calendar,
         .zone = rule->limit.zone,
+        .when_full = WEIR_FULL_CLOSED, /* one more budget for all that find no room would be beyond the bound */
         .refused = rule->limit.refused,
         .state_lost = rule_is_bucket(rule) ? WEIR_LOST_EMPTY : WEIR_LOST_FULL,
         .retries_free_within = rule->limit.retries_free_within,
