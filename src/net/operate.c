@@ -393,6 +393,10 @@ bool operate_reset(struct turn *turn, const struct call_body *body)
                != 0
         || worker->shared.count == 0)
         return false;
+    /* Also what it was given here while the store was away. */
+    if (weir_contract_reset(contract, body->limit, body->ask.attributes, body->ask.attribute_count, &found)
+        != 0)
+        return false; /* a reload came in between: it is told by who resets alone */
     struct operating *operating = begin(turn, CALL_RESET, SLICE(""));
     if (operating != NULL)
         start(operating, FLEET_RESET, turn->now, 0, SLICE(""), &worker->shared);

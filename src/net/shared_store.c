@@ -110,7 +110,8 @@ static void on_line(void *context, const char *line)
     bool is_up = strcmp(event, "store-up") == 0, is_down = strcmp(event, "store-down") == 0;
     if ((is_up || is_down) && !is_news(&worker->server->store, event, line))
         return;
-    log_event(is_up ? LOG_INFO : LOG_WARN, event, "%s", rest == NULL ? "" : rest + 1);
+    bool is_good = is_up || strcmp(event, "store-back") == 0;
+    log_event(is_good ? LOG_INFO : LOG_WARN, event, "%s", rest == NULL ? "" : rest + 1);
 }
 
 /* ---- A worker's end ------------------------------------------------------------------------------------------------ */

@@ -31,7 +31,7 @@ struct sharing {
     struct worker *worker;
     struct consult *spare;
     size_t spare_count;
-    size_t bytes;         /* of all that are under way */
+    size_t bytes, max;    /* of all that are under way */
     struct consult *last; /* when there is no more room: used within one start() */
 };
 
@@ -86,7 +86,7 @@ static void consult_init(struct consult *consult, struct worker *worker, struct 
 /* NULL: there is no room. Who can wait is copied beforehand: afterwards it may have ended. */
 static struct consult *consult_new(struct sharing *sharing, struct ask *ask, size_t room)
 {
-    if (sharing->bytes >= WORKER_SHARED_MAX)
+    if (sharing->bytes >= sharing->max)
         return NULL;
     struct consult *consult = take_spare(sharing, room);
     if (consult == NULL)
@@ -375,6 +375,12 @@ struct decider *sharing_new(struct worker *worker)
     }
     *sharing = (struct sharing){ .decider = { .start = on_start, .cancel = on_cancel, .close = on_close },
                                  .worker = worker,
+                                 .max = WORKER_SHARED_MAX,
                                  .last = last };
+#ifdef WEIR_TEST_HOOKS
+    const char *max = getenv("WEIR_TEST_SHARED_MAX");
+    if (max != NULL)
+        sharing->max = strtoull(max, NULL, 10);
+#endif
     return &sharing->decider;
 }

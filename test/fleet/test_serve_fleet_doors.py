@@ -97,6 +97,29 @@ class Order(unittest.TestCase):
             self.assertEqual(decisions(answers), {'allow': 300, 'deny': 500})
 
 
+class Crowds(unittest.TestCase):
+    def test_without_room_the_policies_answer_at_once(self):
+        """Memory for one request: whoever comes while it is under way is answered as if the store could not be had."""
+        text = contract(('name: here', 'key: [tenant]', 'rate: 1/d', 'burst: 50'),
+                        shared('name: all', 'rate: 1/d', 'burst: 50', fails='open'))
+        with Store() as store, FaultProxy(store) as proxy:
+            with Server(text, hooked=True, args=['--store', proxy.url, '--workers', '1'],
+                        env={'WEIR_TEST_SHARED_MAX': '1'}) as server, server.connect() as connection:
+                wait_for(lambda: is_ready(server))
+                check(server, 'warm')
+                proxy.script = slow
+                before = asked(proxy)
+                connection.send(request('POST', '/v1/check', body()))
+                wait_for(lambda: asked(proxy) == before + 1)
+                free = check(server)
+                self.assertEqual((free['decision'], free['policy'], free['reason'], free['fields']['weir-degraded']),
+                                 ('unmetered', 'open', 'store', 'open'))
+                self.assertEqual(answer_of(connection.reply())['policy'], None)
+                proxy.script = lambda command: PASS
+                look = check(server, mode='peek', cost=0)
+                self.assertEqual({limit['limit']: limit['remaining'] for limit in look['limits']}, {'here': 48, 'all': 49})
+
+
 class HangingUp(unittest.TestCase):
     def test_what_was_charged_here_is_undone_and_in_the_store_stands(self):
         text = contract(('name: here', 'key: [tenant]', 'rate: 1/d', 'burst: 50'),
@@ -202,6 +225,23 @@ class Draining(unittest.TestCase):
                 finally:
                     store.thaw()
                 self.assertIn('event=drained', fleet[0].log())
+
+    def test_a_deadline_beyond_the_drains_is_cut_short(self):
+        text = contract(ALL, deadline='10s')
+        with Store() as store:
+            with Server(text, hooked=True, args=['--store', store.url], env={'WEIR_TEST_SECOND_MS': '20'}) as server, \
+                    server.connect() as connection:
+                wait_for(lambda: is_ready(server))
+                store.freeze()
+                try:
+                    connection.send(post('fleet'))
+                    wait_for(lambda: server.metric('weir_store_commands_total') > 0)
+                    server.process.send_signal(signal.SIGTERM)
+                    answer = answer_of(connection.reply())
+                    self.assertEqual((answer['http'], answer['policy']), (503, 'closed'))
+                    self.assertEqual(server.process.wait(9), 0)
+                finally:
+                    store.thaw()
 
     def test_without_a_store_ever(self):
         with Fleet(contract(ALL), 'redis://127.0.0.1:1', count=1, is_ready=False) as fleet:
