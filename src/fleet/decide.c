@@ -177,26 +177,30 @@ static bool finish_group(struct fleet_work *work, struct group *group)
     return block_copy(&work->blocks, written, &group->call.record);
 }
 
-/* Items of one hash tag, beginning with the first that has none yet; all of them where the store is whole. */
-static bool gather_group(struct fleet_work *work, const uint8_t *sorted, size_t count, bool is_whole,
-                         bool binds)
+/* The first that is in no group yet, of those that take part where `binds`. NULL: none. */
+static struct item *find_leader(struct fleet_work *work, const uint8_t *sorted, size_t count, bool binds)
 {
-    struct group *group = &work->groups[work->group_count];
-    struct slice tag = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        struct item *item = &work->items[sorted[i]];
+        if (item->at == NOT_ASKED && !(binds && item->ask.is_watched))
+            return item;
+    }
+    return NULL;
+}
+
+/* The leader's group: all that have its hash tag, or all there are where the store is whole. */
+static bool gather_group(struct fleet_work *work, const uint8_t *sorted, size_t count, bool is_whole,
+                         const struct item *leader)
+{
+    struct group *group = &work->groups[work->group_count++];
+    struct slice tag = name_tag(leader->name);
     init_group(work, group);
     for (size_t i = 0; i < count; i++) {
         struct item *item = &work->items[sorted[i]];
-        bool fits = group->call.count == 0 || is_whole || slice_equals(name_tag(item->name), tag);
-        if (item->at != NOT_ASKED || !fits || (group->call.count == 0 && binds && item->ask.is_watched))
-            continue;
-        if (group->call.count == 0)
-            tag = name_tag(item->name);
-        if (!fill_asked(work, group, item))
+        if (item->at == NOT_ASKED && (is_whole || slice_equals(name_tag(item->name), tag))
+            && !fill_asked(work, group, item))
             return false;
     }
-    if (group->call.count == 0)
-        return true;
-    work->group_count++;
     return finish_group(work, group);
 }
 
@@ -213,11 +217,9 @@ static bool make_groups(struct fleet_work *work)
     if (work->asked == NULL || work->answers == NULL || work->groups == NULL)
         return false;
     for (unsigned binds = 2; binds-- > 0;)
-        for (size_t before = SIZE_MAX; work->asked_count < count && before != work->asked_count;) {
-            before = work->asked_count;
-            if (!gather_group(work, sorted, count, is_whole, binds == 1))
+        for (struct item *leader; (leader = find_leader(work, sorted, count, binds == 1)) != NULL;)
+            if (!gather_group(work, sorted, count, is_whole, leader))
                 return false;
-        }
     return true;
 }
 
