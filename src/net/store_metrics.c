@@ -45,12 +45,13 @@ static void write_times(struct text *out, const struct fleet_counters *counters)
     static const uint64_t bounds_us[] = FLEET_SECONDS_US;
     enum { BOUNDS = sizeof bounds_us / sizeof *bounds_us };
     uint64_t bounds[BOUNDS], counts[BOUNDS + 1], below = 0;
-    for (size_t i = 0; i < BOUNDS; i++) {
-        bounds[i] = bounds_us[i] * WEIR_MICROSECOND;
-        counts[i] = counters->seconds_le[i];
+    for (size_t i = 0; i <= BOUNDS; i++) { /* theirs are cumulative, and may move while they are read */
+        uint64_t up_to = i < BOUNDS ? counters->seconds_le[i] : counters->seconds_count;
+        counts[i] = up_to > below ? up_to - below : 0;
         below += counts[i];
+        if (i < BOUNDS)
+            bounds[i] = bounds_us[i] * WEIR_MICROSECOND;
     }
-    counts[BOUNDS] = counters->seconds_count > below ? counters->seconds_count - below : 0;
     prometheus_family(out, "weir_store_seconds", PROMETHEUS_HISTOGRAM,
                       "From sending a command to its reply; those that came too late are not among them.");
     prometheus_histogram(out, "weir_store_seconds", bounds, counts, BOUNDS, counters->seconds_sum_ns);
