@@ -519,6 +519,35 @@ static void a_reload_in_between(void **state)
     close_away(away);
 }
 
+/* All or nothing also where one of the shares is gone. */
+static void a_share_that_a_reload_took_away(void **state)
+{
+    (void)state;
+    static const char before[] =
+        "weir: 1\nlimits:\n"
+        " - { name: x, key: [], algorithm: sliding-log, rate: 40/h, scope: fleet, when-store-fails: "
+        "{ local: 1/4 } }\n"
+        " - { name: y, key: [], algorithm: sliding-log, rate: 40/h, scope: fleet, when-store-fails: "
+        "{ local: 1/4 } }\n";
+    static const char after[] =
+        "weir: 1\nlimits:\n"
+        " - { name: y, key: [], algorithm: sliding-log, rate: 40/h, scope: fleet, when-store-fails: { "
+        "local: 1/4 } }\n";
+    struct away *away = open_text(before, 0);
+    asks(away, "", 1);
+    away->outages[0] = away->outages[1] = (struct weir_outage){ AT, 1 };
+    assert_int_equal(weir_contract_reload(away->contract, after, strlen(after), "t.yaml", AT, NULL, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        weir_contract_fall_back(away->contract, &away->shared, 3, away->outages, false, AT, away->each);
+        assert_int_equal(away->each[0].outcome, WEIR_REFUSED);
+        assert_int_equal(away->each[1].outcome, WEIR_ALLOW);
+        assert_int_equal(away->each[1].limit, 1); /* in the words of the question */
+    }
+    weir_contract_quiesce(away->contract, AT);
+    assert_int_equal(takes(away, "", 1, AT, AT), 10);
+    close_away(away);
+}
+
 /* The first limit with a share may come with a reload. */
 static void the_first_share_comes_with_a_reload(void **state)
 {
@@ -698,6 +727,7 @@ int main(void)
         cmocka_unit_test(shares_go_on_over_a_reload),
         cmocka_unit_test(a_reload_mints_nothing),
         cmocka_unit_test(a_reload_in_between),
+        cmocka_unit_test(a_share_that_a_reload_took_away),
         cmocka_unit_test(the_first_share_comes_with_a_reload),
         cmocka_unit_test(as_if_the_store_were_away),
         cmocka_unit_test(a_reset_forgets_the_share_too),
