@@ -23,7 +23,8 @@
 #include "wire/text.h"
 #include "wire/token.h"
 
-/* A decision's JSON, one item of a batch with its comma, a problem document: never longer. */
+/* A decision's JSON, one item of a batch with its comma, a problem document: never longer, but for the text of a token that has
+   a part in the shared store. */
 #define ANSWER_JSON_MAX ((size_t)32 << 10)
 
 /* Any response that answer_decision() or answer_error() writes. */

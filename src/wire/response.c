@@ -144,7 +144,8 @@ void answer_decision(struct text *out, enum weir_headers headers, const struct a
 {
     unsigned status = is_always_200 ? 200 : answer_status(answer, door);
     bool is_pass = status == 200, has_body = door == ANSWER_CHECK || !is_pass;
-    char storage[ANSWER_JSON_MAX];
+    char storage[ANSWER_JSON_MAX
+                 + BASE64URL_LEN(TOKEN_MAX)]; /* the longest text of a token stands beside the decision */
     struct text body = text_of(storage, sizeof storage);
     if (has_body && is_pass) {
         answer_json(&body, answer, beside, now);

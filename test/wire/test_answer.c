@@ -159,6 +159,75 @@ static void a_reservation_stands_beside_the_decision(void **state)
     assert_non_null(strstr(storage, "\"limits\":[],\"reservation\":null,\"expires_after\":null}"));
 }
 
+/* Three bytes of the store's beside none of ours, and beside ours: token.h. */
+static void a_part_in_the_store_is_in_the_same_text(void **state)
+{
+    struct weir_reservation ticket = { .len = 0 };
+    struct weir_permit permit = { .len = 3, .fence = 7, .bytes = { 0xfb, 0xff, 0x01 } };
+    struct answer_beside beside = { .ticket = &ticket, .expires_after = 600 * S, .joint = SLICE("\2\0\0abc") };
+    struct weir_answer answer = answer_of(decision(WEIR_ALLOW, WEIR_NO_LIMIT, 0, 0, 0));
+    (void)state;
+    reset();
+    answer_json(&out, &answer, &beside, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, ",\"reservation\":\"AgAAYWJj\",\"expires_after\":600}"));
+    beside =
+        (struct answer_beside){ .permit = &permit, .expires_after = S, .joint = SLICE("\2\0\3\xfb\xff\1abc") };
+    reset();
+    answer_json(&out, &answer, &beside, NOW);
+    storage[out.len] = '\0';
+    assert_non_null(strstr(storage, ",\"permit\":\"AgAD-_8BYWJj\",\"fence\":7,\"expires_after\":1}"));
+}
+
+static void a_store_that_is_away_is_named_by_its_limit(void **state)
+{
+    struct weir_answer answer = answer_of(decision(WEIR_REFUSED, WINDOW, 0, NOW + S, WEIR_NO_TIME));
+    const struct answer_beside beside = { .wait = ANSWER_WAIT_UNASKED };
+    (void)state;
+    answer.decision.reason = WEIR_REASON_STORE;
+    answer.decision.policy = WEIR_POLICY_CLOSED;
+    reset();
+    answer_problem_json(&out, &answer, &beside, NOW, 503);
+    storage[out.len] = '\0';
+    assert_non_null(
+        strstr(storage, "\"detail\":\"the shared store of limit 'per-minute' could not be had in time"));
+    assert_non_null(strstr(storage, "#temporary-reduced-capacity\""));
+}
+
+/* Of a request that passes every limit that took part counts; of one that does not, the one that refuses. */
+static void what_answered_in_place_of_the_store_is_said(void **state)
+{
+    static const struct {
+        const char *why;
+        enum weir_outcome bound;
+        enum weir_policy first, second;
+        bool is_watched;
+        const char *expected;
+    } rows[] = {
+        { "all were had", WEIR_ALLOW, WEIR_POLICY_NONE, WEIR_POLICY_NONE, false, "" },
+        { "another limit than the one that binds", WEIR_ALLOW, WEIR_POLICY_NONE, WEIR_POLICY_OPEN, false,
+          "Weir-Degraded: open\r\n" },
+        { "one that only watches takes no part", WEIR_ALLOW, WEIR_POLICY_NONE, WEIR_POLICY_OPEN, true, "" },
+        { "the one that binds goes first", WEIR_ALLOW, WEIR_POLICY_LOCAL, WEIR_POLICY_OPEN, false,
+          "Weir-Degraded: local\r\n" },
+        { "a denial by what was had", WEIR_DENY, WEIR_POLICY_NONE, WEIR_POLICY_OPEN, false,
+          "Cache-Control: no-store\r\nRetry-After: 1\r\n" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct weir_answer answer = answer_of(decision(rows[i].bound, TENANT, 1, S, S));
+        answer.decision.policy = rows[i].first;
+        answer.count = 2;
+        answer.each[0].policy = rows[i].first;
+        answer.each[1] = decision(WEIR_UNMETERED, WINDOW, 0, 0, 0);
+        answer.each[1].policy = rows[i].second;
+        answer.watched = rows[i].is_watched ? 2 : 0;
+        reset();
+        answer_fields(&out, WEIR_HEADERS_NONE, &answer, NOW);
+        expect_out(rows[i].expected, rows[i].why);
+    }
+}
+
 static void a_wait_and_a_permit_stand_beside_the_decision(void **state)
 {
     struct weir_permit permit = { .len = 3, .fence = UINT64_MAX, .bytes = { 0xfb, 0xff, 0x01 } };
@@ -676,11 +745,12 @@ static uint64_t any_count(struct random *random)
 static void any_decision_fits_the_promised_room(void **state)
 {
     static struct weir_reservation ticket;
-    const struct answer_beside beside = { .ticket = &ticket,
-                                          .expires_after = 86400 * S,
-                                          .has_waited = true,
-                                          .waited = 86399 * S,
-                                          .preferred = 86400 };
+    static const char joint[TOKEN_MAX];
+    struct answer_beside beside = { .ticket = &ticket,
+                                    .expires_after = 86400 * S,
+                                    .has_waited = true,
+                                    .waited = 86399 * S,
+                                    .preferred = 86400 };
     struct random random = { random_seed(20260108) };
     (void)state;
     for (int round = 0; round < 20000; round++) {
@@ -712,6 +782,7 @@ static void any_decision_fits_the_promised_room(void **state)
         reset();
         ticket.len =
             random_below(&random, 4) == 0 ? (size_t)random_below(&random, WEIR_RESERVATION_MAX + 1) : 0;
+        beside.joint = random_below(&random, 16) == 0 ? (struct slice){ joint, sizeof joint } : SLICE("");
         answer_decision(&out, headers, &keep, door, random_below(&random, 4) == 0, &answer,
                         random_below(&random, 2) == 0 ? NULL : &beside,
                         random_u64(&random) >> random_below(&random, 64));
@@ -745,6 +816,9 @@ int main(void)
         cmocka_unit_test(watched_limits_are_told_apart),
         cmocka_unit_test(what_has_no_bound_is_null),
         cmocka_unit_test(a_reservation_stands_beside_the_decision),
+        cmocka_unit_test(a_part_in_the_store_is_in_the_same_text),
+        cmocka_unit_test(a_store_that_is_away_is_named_by_its_limit),
+        cmocka_unit_test(what_answered_in_place_of_the_store_is_said),
         cmocka_unit_test(a_wait_and_a_permit_stand_beside_the_decision),
         cmocka_unit_test(a_preference_that_was_heard_is_told),
         cmocka_unit_test(settlements_say_what_they_did),
