@@ -469,12 +469,14 @@ void world_open(struct world *world, struct redis_server *redis, uint64_t seed, 
 {
     assert_true(processes <= WORLD_PROCESSES && workers <= WORLD_WORKERS);
     const bool has_clocks = world->has_clocks;
+    const weir_ns deadline = world->wanted_deadline > 0 ? world->wanted_deadline : 5 * WEIR_MILLISECOND;
     *world = (struct world){ .redis = redis,
                              .has_clocks = has_clocks,
                              .way = 20 * WEIR_MICROSECOND,
                              .random = { seed },
                              .now = WORLD_START,
-                             .deadline = 5 * WEIR_MILLISECOND,
+
+                             .deadline = deadline,
                              .process_count = processes,
                              .checks_expiry = true };
     world->flights_end = &world->flights;

@@ -91,6 +91,7 @@ struct world {
     weir_ns way; /* of a command to the store, and of its reply back */
     bool is_cluster, checks_expiry;
     bool has_clocks; /* processes read a clock (the world's), the store has its own: set before world_open() */
+    weir_ns wanted_deadline; /* 0: 5 ms; set before world_open() */
     struct world_faults faults[WORLD_NODES];
     struct process processes[WORLD_PROCESSES];
     size_t process_count, worker_count;
