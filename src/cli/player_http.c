@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * player_http.c - one server per timeline, asked over one connection, and one more for each request that waits there.
+ * player_http.c - servers asked over one connection each, and one more for each request that waits there.
  */
 #include "cli/player_http.h"
 
 #ifdef WEIR_TEST_HOOKS
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-
-/* How long a server may take to listen, or to drain: generous, since sanitizers are slow. */
-#define SERVER_TIMEOUT_MS 30000
 
 /* How long a server may take to notice that a request has come, or that a caller has left. */
 #define NOTICE_TIMEOUT_MS 10000
@@ -72,72 +65,18 @@ static bool write_contract(struct player_http *http, const struct timeline_contr
     return fclose(file) == 0 && is_written;
 }
 
-/* In the child: become the server. */
-static void become_server(const struct player_http *http, weir_ns lost_at, int log)
+static enum player_result start_server(struct player_http *http, size_t replica, weir_ns lost_at, FILE *err)
 {
-    char wall_text[32], lost_text[32];
-    (void)snprintf(wall_text, sizeof wall_text, "%" PRId64, http->timeline->start_wall);
-    (void)snprintf(lost_text, sizeof lost_text, "%" PRIu64, lost_at);
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || dup2(log, STDERR_FILENO) < 0
-        || setenv("WEIR_TEST_WALL", wall_text, 1) != 0 || setenv("WEIR_TEST_LOST_AT", lost_text, 1) != 0)
-        _exit(3);
-    execl("/proc/self/exe", "weir", "serve", http->contract, "--http", "127.0.0.1:0", "--admin",
-          http->admin_url, "--workers", "1", (char *)NULL);
-    _exit(3);
-}
-
-/* Read what the server says until it tells its address; else what it said goes to `err`. */
-static enum player_result await_listening(struct player_http *http, FILE *err)
-{
-    static const char words[] = "listening http ";
-    char said[8192];
-    size_t len = 0;
-    uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
-    while (len < sizeof said - 1 && clock_monotonic() < deadline) {
-        struct pollfd readable = { http->log, POLLIN, 0 };
-        if (poll(&readable, 1, 100) <= 0)
-            continue;
-        ssize_t got = read(http->log, said + len, sizeof said - 1 - len);
-        if (got <= 0)
-            break;
-        len += (size_t)got;
-        said[len] = '\0';
-        const char *at = strstr(said, words);
-        if (at != NULL && strchr(at, '\n') != NULL) {
-            at += sizeof words - 1;
-            (void)snprintf(http->url, sizeof http->url, "http://%.*s", (int)strcspn(at, "\n"), at);
-            return PLAYER_OK;
-        }
-    }
-    if (err != NULL)
-        fprintf(err, "%.*s", (int)len, said);
-    int status = 0;
-    (void)kill(http->pid, SIGKILL); /* it may be gone already */
-    (void)waitpid(http->pid, &status, 0);
-    http->pid = 0;
-    (void)fail(http, "the server did not begin to listen");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? PLAYER_FAULTY : PLAYER_UNREACHABLE;
-}
-
-static enum player_result start_server(struct player_http *http, weir_ns lost_at, FILE *err)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return fail(http, strerror(errno));
-    http->pid = fork();
-    if (http->pid == 0)
-        become_server(http, lost_at, ends[1]);
-    (void)close(ends[1]); /* ours; the server has its own */
-    http->log = ends[0];
-    if (http->pid < 0) {
-        http->pid = 0;
-        return fail(http, strerror(errno));
-    }
-    enum player_result result = await_listening(http, err);
-    if (result == PLAYER_OK && !client_init(&http->client, http->url))
-        result = fail(http, http->client.error);
-    if (result == PLAYER_OK && !client_init(&http->admin, http->admin_url))
-        result = fail(http, http->admin.error);
+    struct player_server *server = &http->servers[replica];
+    const struct player_server_options options = { .contract = http->contract,
+                                                   .folder = http->folder,
+                                                   .number = (unsigned)replica,
+                                                   .wall = http->timeline->start_wall,
+                                                   .lost_at = lost_at,
+                                                   .has_store = http->player.has_store };
+    enum player_result result = player_server_start(server, &options, err);
+    if (result != PLAYER_OK)
+        (void)fail(http, server->error); /* the result says whose fault it is */
     return result;
 }
 
@@ -152,48 +91,14 @@ static enum player_result http_open(struct player *player, const struct timeline
         http->folder[0] = '\0';
         return fail(http, strerror(errno));
     }
-    (void)snprintf(http->admin_url, sizeof http->admin_url, "unix:%s/admin.sock", http->folder);
     if (!write_contract(http, &timeline->contract)) {
         (void)fail(http, timeline->contract.path == NULL ? http->contract : timeline->contract.path);
         return PLAYER_FAULTY;
     }
-    return start_server(http, 0, err);
-}
-
-/* What it logs is of no interest, but a full pipe would stop it. */
-static void drain_log(const struct player_http *http)
-{
-    char ignored[4096];
-    struct pollfd readable = { http->log, POLLIN, 0 };
-    if (poll(&readable, 1, 0) > 0)
-        (void)!read(http->log, ignored, sizeof ignored);
-}
-
-/* Ask the server to drain and wait for its end; the pipe ends with it. */
-static void stop_server(struct player_http *http)
-{
-    if (http->pid == 0)
-        return;
-    client_close(&http->client);
-    client_close(&http->admin);
-    uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
-    char ignored[4096];
-    bool has_ended = false;
-    int status = 0;
-    (void)kill(http->pid, SIGTERM); /* it is ours, and waited for below */
-    while (!has_ended && clock_monotonic() < deadline) {
-        struct pollfd readable = { http->log, POLLIN, 0 };
-        has_ended = poll(&readable, 1, 100) > 0 && read(http->log, ignored, sizeof ignored) <= 0;
-    }
-    if (!has_ended)
-        (void)kill(http->pid, SIGKILL); /* as above */
-    bool is_clean =
-        waitpid(http->pid, &status, 0) == http->pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!is_clean)
-        fprintf(stderr, "weir test: the server did not drain: status 0x%x\n", (unsigned)status);
-    http->pid = 0;
-    (void)close(http->log); /* it was only read */
-    http->log = -1;
+    enum player_result result = PLAYER_OK;
+    for (size_t i = 0; i < timeline->replica_count && result == PLAYER_OK; i++)
+        result = start_server(http, i, 0, err);
+    return result;
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------------------- */
@@ -221,6 +126,11 @@ static bool slot_keep(struct player_http *http, size_t handle, const char *gift)
     return slot->gift != NULL;
 }
 
+static size_t replica_of(const struct http_slot *slot)
+{
+    return slot->step->replica;
+}
+
 static void slot_unpark(struct player_http *http, struct http_slot *slot)
 {
     struct http_slot **at = &http->parked;
@@ -232,6 +142,16 @@ static void slot_unpark(struct player_http *http, struct http_slot *slot)
     slot->client = NULL;
 }
 
+static void forget_parked(struct player_http *http, size_t replica)
+{
+    for (struct http_slot *slot = http->parked, *next; slot != NULL; slot = next) {
+        next = slot->next_parked;
+        if (replica_of(slot) == replica)
+            slot_unpark(http, slot);
+    }
+}
+
+/* What was given stays: its server says what it is worth afterwards. */
 static void forget_slots(struct player_http *http)
 {
     while (http->parked != NULL)
@@ -279,13 +199,13 @@ static bool find_gauge(struct slice text, const char *name, uint64_t *out)
     return is_found;
 }
 
-/* Let time pass to `now` at the server, and ask how many wait then. */
-static enum player_result ask_waiting(struct player_http *http, weir_ns now, uint64_t *out)
+/* Let time pass to `now` at a server, and ask how many wait then. */
+static enum player_result ask_waiting(struct player_http *http, size_t replica, weir_ns now, uint64_t *out)
 {
     char field[NOW_FIELD_MAX];
     struct client_reply reply;
-    struct client *client = &http->client;
-    drain_log(http);
+    struct client *client = &http->servers[replica].client;
+    player_server_drain_log(&http->servers[replica]);
     if (!client_send(client, "GET", "/metrics", now_field(now, field), (struct slice){ "", 0 })
         || !client_receive(client, CLIENT_TIMEOUT_MS, &reply))
         return fail(http, client->error);
@@ -338,7 +258,8 @@ static enum player_result park(struct player_http *http, const struct timeline_s
         last = &(*last)->next_parked;
     *last = slot;
     *out = slot;
-    if (client_init(client, http->url) && remote_begin(client, now_field(step->at, field), step))
+    if (client_init(client, http->servers[step->replica].url)
+        && remote_begin(client, now_field(step->at, field), step))
         return PLAYER_OK;
     return fail(http, client->error);
 }
@@ -349,7 +270,7 @@ static enum player_result ask_waiting_request(struct player_http *http, const st
 {
     struct http_slot *slot = NULL;
     uint64_t before, waiting;
-    enum player_result result = ask_waiting(http, step->at, &before);
+    enum player_result result = ask_waiting(http, step->replica, step->at, &before);
     if (result == PLAYER_OK)
         result = park(http, step, step->handle + turn, &slot);
     uint64_t deadline = clock_monotonic() + NOTICE_TIMEOUT_MS * WEIR_MILLISECOND;
@@ -360,7 +281,7 @@ static enum player_result ask_waiting_request(struct player_http *http, const st
             slot_unpark(http, slot);
             return result;
         }
-        result = ask_waiting(http, step->at, &waiting);
+        result = ask_waiting(http, step->replica, step->at, &waiting);
         if (result == PLAYER_OK && waiting > before) {
             *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .bound = { .outcome = WEIR_WAIT } };
             return PLAYER_OK;
@@ -374,7 +295,7 @@ static enum player_result leave(struct player_http *http, const struct timeline_
 {
     struct http_slot *slot = http->slots[step->handle];
     uint64_t before, waiting;
-    enum player_result result = ask_waiting(http, step->at, &before);
+    enum player_result result = ask_waiting(http, step->replica, step->at, &before);
     if (result != PLAYER_OK)
         return result;
     if (slot == NULL || slot->client == NULL || slot->has_ended || is_readable(slot->client, 0)) {
@@ -386,21 +307,30 @@ static enum player_result leave(struct player_http *http, const struct timeline_
     uint64_t deadline = clock_monotonic() + NOTICE_TIMEOUT_MS * WEIR_MILLISECOND;
     do {
         (void)poll(NULL, 0, 1); /* the close travels by itself */
-        result = ask_waiting(http, step->at, &waiting);
+        result = ask_waiting(http, step->replica, step->at, &waiting);
     } while (result == PLAYER_OK && waiting >= before && clock_monotonic() < deadline);
     return result == PLAYER_OK && waiting >= before ? fail(http, "a caller that left is still waited for")
                                                     : result;
 }
 
-/* When the last of those who wait has given up. */
-static weir_ns last_deadline(const struct player_http *http)
+/* When the last of those who wait at a server has given up. */
+static weir_ns last_deadline(const struct player_http *http, size_t replica)
 {
     weir_ns last = 0;
     for (const struct http_slot *slot = http->parked; slot != NULL; slot = slot->next_parked) {
         weir_ns deadline = slot->step->at + slot->step->request.wait;
-        last = deadline > last ? deadline : last;
+        if (replica_of(slot) == replica && deadline > last)
+            last = deadline;
     }
     return last;
+}
+
+static bool is_anybody_parked(const struct player_http *http, size_t replica)
+{
+    for (const struct http_slot *slot = http->parked; slot != NULL; slot = slot->next_parked)
+        if (replica_of(slot) == replica)
+            return true;
+    return false;
 }
 
 /* Who is still parked behind the last deadline was forgotten: nothing is collected of it, and the play says so. */
@@ -409,9 +339,10 @@ static enum player_result http_advance(struct player *player, weir_ns now)
     struct player_http *http = (struct player_http *)player;
     bool is_end = now == WEIR_NO_TIME;
     uint64_t ignored;
-    if (http->parked == NULL)
-        return PLAYER_OK;
-    enum player_result result = ask_waiting(http, is_end ? last_deadline(http) : now, &ignored);
+    enum player_result result = PLAYER_OK;
+    for (size_t i = 0; i < http->timeline->replica_count && result == PLAYER_OK; i++)
+        if (is_anybody_parked(http, i))
+            result = ask_waiting(http, i, is_end ? last_deadline(http, i) : now, &ignored);
     int timeout_ms = is_end ? NOTICE_TIMEOUT_MS : 0;
     for (struct http_slot *slot = http->parked; slot != NULL && result == PLAYER_OK; slot = slot->next_parked) {
         if (slot->has_ended)
@@ -441,27 +372,44 @@ static bool http_collect(struct player *player, size_t *handle, struct verdict *
 
 static enum player_result restart(struct player_http *http, const struct timeline_step *step)
 {
-    forget_slots(http);
-    stop_server(http);
-    return start_server(http, step->at, NULL);
+    forget_parked(http, step->replica);
+    player_server_stop(&http->servers[step->replica]);
+    return start_server(http, step->replica, step->at, NULL);
 }
 
 /* What a step is given is kept under its handle; what it ends was given to another. */
 static enum player_result operate(struct player_http *http, const struct timeline_step *step, uint64_t turn,
                                   struct verdict *out)
 {
+    struct player_server *server = &http->servers[step->replica];
     struct client *client =
-        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &http->admin : &http->client;
+        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &server->admin : &server->client;
     bool has_handle = step->handle != TIMELINE_NO_HANDLE;
     const struct http_slot *slot = has_handle ? http->slots[step->handle] : NULL;
     char gift[REMOTE_HANDLE_MAX] = "", field[NOW_FIELD_MAX];
     if (!step_decides(step->kind) && slot != NULL && slot->gift != NULL)
         (void)snprintf(gift, sizeof gift, "%s", slot->gift);
-    drain_log(http);
+    player_server_drain_log(server);
     enum remote_result result = remote_operate(client, now_field(step->at, field), step, gift, out);
     if (step_decides(step->kind) && has_handle && !slot_keep(http, step->handle + turn, gift))
         return fail(http, "out of memory");
     return result_of(http, client, result, out);
+}
+
+/* At every server, which all read the same file; the first one's answer counts. */
+static enum player_result reload(struct player_http *http, const struct timeline_step *step,
+                                 struct verdict *out)
+{
+    enum player_result result = PLAYER_OK;
+    if (!write_contract(http, &step->contract))
+        return fail(http, strerror(errno));
+    for (size_t i = http->timeline->replica_count; i-- > 0 && result == PLAYER_OK;) {
+        struct timeline_step there = *step;
+        there.replica = i;
+        *out = (struct verdict){ .decided_at = WEIR_NO_TIME, .expires_after = WEIR_NO_TIME };
+        result = operate(http, &there, 0, out);
+    }
+    return result;
 }
 
 static enum player_result http_perform(struct player *player, const struct timeline_step *step, uint64_t turn,
@@ -474,10 +422,12 @@ static enum player_result http_perform(struct player *player, const struct timel
         return ask_waiting_request(http, step, turn, out);
     if (step->kind == STEP_LEAVE)
         return leave(http, step, out);
+    if (step->kind == STEP_STORE)
+        return fail(http, "the store is a real one here: `store` is for `weir test` without a door");
     if (step->kind == STEP_RESTART)
         return restart(http, step);
-    if (step->kind == STEP_RELOAD && !write_contract(http, &step->contract))
-        return fail(http, strerror(errno));
+    if (step->kind == STEP_RELOAD)
+        return reload(http, step, out);
     return operate(http, step, turn, out);
 }
 
@@ -485,17 +435,12 @@ static void http_close(struct player *player)
 {
     struct player_http *http = (struct player_http *)player;
     forget_slots(http);
-    stop_server(http);
-    if (http->log >= 0)
-        (void)close(http->log); /* of a server that did not begin */
-    http->log = -1;
+    for (size_t i = 0; i < TIMELINE_REPLICAS_MAX; i++)
+        player_server_stop(&http->servers[i]);
     free(http->slots);
     http->slots = NULL;
     if (http->folder[0] == '\0')
         return;
-    char admin[64];
-    (void)snprintf(admin, sizeof admin, "%s/admin.sock", http->folder);
-    (void)unlink(admin); /* the server has done it, unless it was killed */
     if (http->contract[0] != '\0')
         (void)unlink(http->contract); /* a file left in /tmp harms nobody */
     (void)rmdir(http->folder);        /* likewise */
@@ -510,10 +455,10 @@ void player_http_init(struct player_http *http)
                                               .perform = http_perform,
                                               .advance = http_advance,
                                               .collect = http_collect,
-                                              .close = http_close },
-                                  .client = { .fd = -1 },
-                                  .admin = { .fd = -1 },
-                                  .log = -1 };
+                                              .close = http_close,
+                                              .has_store = getenv("WEIR_STORE") != NULL } };
+    for (size_t i = 0; i < TIMELINE_REPLICAS_MAX; i++)
+        player_server_init(&http->servers[i]);
 }
 
 #else

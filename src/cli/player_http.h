@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * player_http.h - plays a timeline through the HTTP door of a server of its own: for the test build only.
+ * player_http.h - plays a timeline through the HTTP doors of servers of its own, one for each replica: for the test build only.
  *
- * It runs this same program as `serve`, which in the test build reads each request's instant from `Weir-Now`, its wall
+ * It runs this same program as `serve`, with the store that WEIR_STORE names, which in the test build reads each request's instant from `Weir-Now`, its wall
  * clock's beginning from WEIR_TEST_WALL, and when state was lost from WEIR_TEST_LOST_AT. The contract is a file of the
  * player's own, which a reload writes anew.
  *
@@ -13,24 +13,19 @@
 #ifndef WEIR_CLI_PLAYER_HTTP_H
 #define WEIR_CLI_PLAYER_HTTP_H
 
-#include <sys/types.h>
-
+#include "cli/player_server.h"
 #include "cli/remote_operations.h"
-#include "sim/player.h"
 
 struct http_slot;
 
 struct player_http {
     struct player player;
     const struct timeline *timeline; /* between open() and close() */
-    struct client client, admin;
+    struct player_server servers[TIMELINE_REPLICAS_MAX];
     struct http_slot **slots; /* by handle; NULL: nothing yet */
-    struct http_slot *parked; /* those that wait at the server, and those not collected yet */
-    pid_t pid;                /* of the server; 0: none */
-    int log;                  /* what it says on standard error */
-    char folder[32];          /* for its admin socket and its contract; "": none */
+    struct http_slot *parked; /* those that wait at a server, and those not collected yet */
+    char folder[32];          /* for admin sockets and the contract; "": none */
     char contract[64];
-    char url[128], admin_url[80];
 };
 void player_http_init(struct player_http *http);
 

@@ -9,7 +9,7 @@
 #include "sim/timeline.h"
 
 /* A reservation or a permit as a server writes it: text, with its final zero. */
-#define REMOTE_HANDLE_MAX 3072
+#define REMOTE_HANDLE_MAX 16384
 
 /*
  * Do what `step` says, but for leaving and restarting. A server that refuses is REMOTE_DECIDED, and out->effect.error says

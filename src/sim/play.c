@@ -29,6 +29,7 @@ enum handle_state { HANDLE_IDLE, HANDLE_WAITS };
 struct given {
     weir_ns at;
     uint64_t fence;
+    const struct timeline_step *step; /* that asked for it */
 };
 
 /* One timeline while it is played. */
@@ -117,7 +118,7 @@ static void count_decision(struct run *run, const struct timeline_step *step, ui
         came->ended_at = at;
     }
     if (verdict->fence != 0 && step->handle != TIMELINE_NO_HANDLE && at != WEIR_NO_TIME)
-        run->given[run->given_count++] = (struct given){ at, verdict->fence };
+        run->given[run->given_count++] = (struct given){ at, verdict->fence, step };
     if (++play->decisions % PROGRESS_EVERY == 0 && play->on_progress != NULL)
         play->on_progress(play);
 }
@@ -238,8 +239,33 @@ static int compare_given(const void *a, const void *b)
     return left->fence < right->fence ? -1 : left->fence > right->fence;
 }
 
-/* A fence is above every earlier one, whoever asks: it is what tells an old holder from the new one. Nothing is promised
-   where the file itself goes back in time. */
+static bool ask_the_same(const struct weir_request *a, const struct weir_request *b)
+{
+    if (a->attribute_count != b->attribute_count)
+        return false;
+    for (size_t i = 0; i < a->attribute_count; i++) {
+        struct slice name = slice_of(a->attributes[i].name),
+                     value = { a->attributes[i].value, a->attributes[i].len };
+        if (!slice_equals(name, slice_of(b->attributes[i].name))
+            || !slice_equals(value, (struct slice){ b->attributes[i].value, b->attributes[i].len }))
+            return false;
+    }
+    return true;
+}
+
+/* The latest of those that this one has to be above; NULL: none. */
+static const struct given *one_before(const struct run *run, size_t index)
+{
+    const struct given *given = run->given;
+    const struct weir_request *request = &given[index].step->request;
+    for (size_t i = index; i-- > 0;)
+        if (!run->play->player->has_store || ask_the_same(&given[i].step->request, request))
+            return &given[i];
+    return NULL;
+}
+
+/* A fence is above every earlier one, whoever asks: it is what tells an old holder from the new one. A store promises it for each
+   key by itself, as which those of equal requests are taken. Nothing is promised where the file itself goes back in time. */
 static bool fences_rise(struct run *run)
 {
     const struct timeline *timeline = run->timeline;
@@ -247,9 +273,11 @@ static bool fences_rise(struct run *run)
         if (timeline->steps[i].at < timeline->steps[i - 1].at)
             return true;
     qsort(run->given, run->given_count, sizeof *run->given, compare_given);
-    for (size_t i = 1; i < run->given_count; i++)
-        if (run->given[i].fence <= run->given[i - 1].fence)
+    for (size_t i = 1; i < run->given_count; i++) {
+        const struct given *before = one_before(run, i);
+        if (before != NULL && run->given[i].fence <= before->fence)
             return false;
+    }
     return true;
 }
 

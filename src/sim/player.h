@@ -36,6 +36,8 @@ struct player {
     /* Forget everything; after a failed open() too. */
     void (*close)(struct player *player);
 
+    bool has_store; /* permits are a real store's: their fences rise for each key by itself */
+
     char error[400]; /* "": it was told on `err` */
 };
 

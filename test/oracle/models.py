@@ -17,6 +17,7 @@ from fractions import Fraction
 SECOND = 10**9
 DAY = 86400 * SECOND
 HORIZON = 315569520 * SECOND  # ten mean years: a later stamp is refused, reason time
+TICK = 1  # ns between two readings of the clock that counts; store_grid.py plays in a store's microseconds
 UNITS = {"ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": DAY, "w": 7 * DAY}
 
 
@@ -25,19 +26,19 @@ class Ambiguous(Exception):
 
 
 def first_instant(holds, now, limit=HORIZON):
-    """The first instant from `now` on at which a monotone predicate holds, or None beyond `limit`."""
+    """The first instant from `now` on at which a monotone predicate holds, whole ticks later, or None beyond `limit`."""
     if holds(now):
         return now
     step = 1
-    while not holds(now + step):
-        if now + step > limit:
+    while not holds(now + step * TICK):
+        if now + step * TICK > limit:
             return None
         step *= 2
-    low, high = now + step // 2, now + step
+    low, high = step // 2, step
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        low, high = (low, middle) if holds(now + middle * TICK) else (middle, high)
+    return now + high * TICK
 
 
 def largest_cost(passes, capacity):
@@ -259,8 +260,8 @@ class FirstRequestWindow(Model):
     def __init__(self, count, period, most):
         self.capacity, self.period = count, period
         start_bits = 63 - most.bit_length()
-        self.unit = 1
-        while 2**start_bits * self.unit < 2 * HORIZON:
+        self.unit = TICK
+        while TICK == 1 and 2**start_bits * self.unit < 2 * HORIZON:
             self.unit *= 2
 
     def used(self, state, now):
@@ -474,6 +475,8 @@ def models_of(limit, start):
     is_charged = limit.get("refused") == "charged"
     if algorithm in ("token-bucket", "leaky-bucket", "leaky-queue"):
         exact, strict = both_models_of(limit)
+        if TICK > 1:  # the store's bucket carries its remainder, so it is the exact one at every tick (4.2)
+            return [exact]
         if "wait" in limit:  # an instant of release is one instant: that of the strict rule, which is never early
             return [strict]
         return [exact] if strict.is_exact else [exact, strict]
