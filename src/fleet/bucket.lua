@@ -11,10 +11,15 @@ if wanted[98] then
   local bucket = {}
   kinds[98] = bucket
 
-  -- Down, whatever the numbers: the level never falls by a change.
+  -- floor(rem * to / from), or a little less where no double holds the product: the level never falls by a change.
   local function rescale(rem, from, to)
-    if rem * to <= 2 * WHOLE then
-      return (rem * to - rem * to % from) / from
+    local divisor, rest = from, to % from
+    while rest > 0 do
+      divisor, rest = rest, divisor % rest
+    end
+    local times, by = to / divisor, from / divisor
+    if rem * times <= 2 * WHOLE then
+      return (rem * times - rem * times % by) / by
     end
     return max(0, min(to - 1, floor(rem / from * to * (1 - 1 / 1125899906842624))))
   end

@@ -25,8 +25,7 @@ local function is_known(it)
       if call('PTTL', it.retry) == -1 then
         call('PEXPIRE', it.retry, lifetime(it.free_within))
       end
-      it.old_retry = till <= us or till - us > it.free_within + SECOND
-      return not it.old_retry
+      return till > us and till - us <= it.free_within + SECOND
     end
   end
   check({}, seen)
@@ -92,7 +91,7 @@ for i = 1, count do
   local it = items[i]
   local remaining, retry, reset, at = it.is.report(it, it.outcome == 0 and it.cost > 0)
   leave(it)
-  if (it.bad_retry or it.old_retry) and not it.charged then
+  if it.bad_retry and not it.charged then
     call('DEL', it.retry)
   end
   local flags = it.known and 3 or it.outcome

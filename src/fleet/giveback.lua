@@ -109,16 +109,15 @@ if wanted[108] then
       return 0, amount
     end
     local done, dropped = split(log.room(it, it.most, amount), amount)
-    if done > 0 then
-      log.add(it, done)
-    end
+    log.add(it, done)
     return done, dropped
   end
 
-  -- Take units out of the live entries whose stamp is `least` .. `at`, the newest first. They are written anew from the first
-  -- one that changes on; where the newest one went, an entry of no units says how late it has been.
-  local function take_out(it, least, at, amount)
-    local entries = it.gone < it.length and log.entries(it, it.gone) or {}
+  -- Take units out of the entries from a place on whose stamp is `least` .. `at`, the newest first. They are written anew from the
+  -- first one that changes on; where the newest one went, an entry of no units says how late it has been.
+  local function take_out(it, place, least, at, amount)
+    local entries = place < it.length and log.entries(it, place) or {}
+    local sum = #entries > 0 and entries[1].sum - entries[1].units
     local left, first = amount, #entries + 1
     for i = #entries, 1, -1 do
       local entry = entries[i]
@@ -131,38 +130,37 @@ if wanted[108] then
     if left == amount then
       return 0
     end
-    local sum, changed = first > 1 and entries[first - 1].sum or it.sum - it.live, {}
-    for i = it.shift > 0 and 1 or first, #entries do
+    local same, changed = it.shift > 0 and 0 or first - 1, {}
+    for i = 1, #entries do
       local entry = entries[i]
-      if i >= first then
-        sum = sum + entry.units
-        entry.sum = sum
-      end
-      if entry.units > 0 or i == #entries then
+      sum = sum + entry.units
+      entry.sum = sum
+      if i > same and (entry.units > 0 or i == #entries) then
         changed[#changed + 1] = entry
       end
     end
     it.live, it.sum = it.live - (amount - left), sum
-    it.changed, it.same = changed, it.shift > 0 and 0 or first - 1
+    it.changed, it.same, it.place = changed, same, place
     return amount - left
   end
 
   function log.back(it, at, amount)
-    return take_out(it, 0, at - it.shift, amount)
+    return take_out(it, it.gone, 0, at - it.shift, amount)
   end
 
+  -- Also of what has left the period: a stamp that is a little older would find it there.
   function log.undo(it)
-    take_out(it, it.charged_at - it.shift, it.charged_at - it.shift, it.cost)
+    take_out(it, 0, it.charged_at - it.shift, it.charged_at - it.shift, it.cost)
   end
 
-  -- The first `same` of the live entries stay where they are.
+  -- The first `same` of the entries from `place` on stay where they are.
   function log.rewrite(it)
     if not it.changed then
       return
     end
     local lives = max(call('PTTL', it.key), lifetime(log.span(it)))
     if it.same > 0 then
-      call('LTRIM', it.key, it.gone, it.gone + it.same - 1)
+      call('LTRIM', it.key, it.place, it.place + it.same - 1)
     else
       call('DEL', it.key)
     end

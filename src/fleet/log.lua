@@ -79,7 +79,7 @@ if wanted[108] then
           return entry.stamp > since
         end)
         if oldest then
-          it.gone, it.oldest = place, oldest
+          it.gone = place
           it.live = it.sum - (oldest.sum - oldest.units)
         else
           it.damaged = true
@@ -120,8 +120,10 @@ if wanted[108] then
   end
 
   function log.add(it, units)
-    it.added = (it.added or 0) + units
-    it.live, it.newest, it.last = it.live + units, it.at, it.at
+    it.added = units
+    if units > 0 then
+      it.live, it.newest, it.last = it.live + units, it.at, it.at
+    end
   end
 
   function log.take(it)
@@ -173,7 +175,7 @@ if wanted[108] then
     if not passes and it.live + wanted > it.most then
       retry = -1
       if wanted <= it.most then
-        local sum = it.oldest.sum - it.oldest.units + it.live + wanted - it.most
+        local sum = it.sum + wanted - it.most
         local _, entry = log_find(it, it.gone, function(entry)
           return entry.sum >= sum
         end)

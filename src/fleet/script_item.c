@@ -8,7 +8,8 @@
 #include "fleet/script_inside.h"
 
 /* Above whatever a limit holds, and still exact. */
-#define NUMBER_MAX (UINT64_C(1) << 52)
+#define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
+#define MANTISSA ((UINT64_C(1) << 52) - 1)
 #define MICROSECOND_NS 1000u
 
 enum { ITEM_CHARGES = 1, ITEM_WATCHED = 2, ITEM_RETRY = 4, ITEM_EMPTY = 8, ITEM_ESTIMATE = 16, ITEM_MS = 32 };
@@ -25,7 +26,7 @@ static char *put_number(char *to, uint64_t number)
     uint64_t x = number < NUMBER_MAX ? number : NUMBER_MAX, bits = 0;
     if (x > 0) {
         unsigned top = 63 - (unsigned)__builtin_clzll(x);
-        bits = (uint64_t)(1023 + top) << 52 | ((x << (52 - top)) & (NUMBER_MAX - 1));
+        bits = (uint64_t)(1023 + top) << 52 | ((x << (52 - top)) & MANTISSA);
     }
     for (unsigned i = 0; i < 8; i++)
         to[i] = (char)(bits >> (8 * i));

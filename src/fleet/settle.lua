@@ -38,7 +38,7 @@ local function adjust(it, more, back, at)
       is.save(it)
     end
   elseif back > 0 and it.is_there and not it.damaged then
-    changed = is.back(it, at or it.at, back)
+    changed = is.back(it, at or it.at + (it.shift or 0), back)
     returned = max(returned, changed)
     if changed > 0 then
       local keep = is.rewrite or is.save

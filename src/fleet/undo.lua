@@ -3,7 +3,7 @@
 -- undo.lua - what one decision charged is given back strictly, with its permits and the ids of its retries.
 --
 -- Once: the key behind those of the items and their retries says that it was done, for a minute. Reply: 1.
-if not call('SET', record_key, '1', 'PX', 60000, 'NX') then
+if count == 0 or not call('SET', record_key, '1', 'PX', 60000, 'NX') then
   return 1
 end
 for i = 1, count do
