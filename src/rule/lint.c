@@ -54,20 +54,21 @@ static void together(const struct lint *lint, const struct rule *rule, char *out
                    slash == NULL ? "" : slash);
 }
 
-/* Each process counts for itself. */
+/* Each process counts for itself. Who shares other limits, and says of this one that it is a process's, knows. */
 static void lint_replicas(struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
     bool is_concurrency = rule->limit.algorithm == WEIR_CONCURRENCY;
+    bool is_stated = node_value(lint->limits[index], "scope") != NULL;
     char all[160];
     if (lint->replicas < 2 || rule_is_shared(rule) || rule->enforce == WEIR_ENFORCE_OFF
-        || ++lint->replica_warnings > REPLICA_WARNINGS_MAX)
+        || (is_stated && lint->rules->has_shared) || ++lint->replica_warnings > REPLICA_WARNINGS_MAX)
         return;
     together(lint, rule, all, sizeof all);
     lint_warn(lint, index,
-              node_value(lint->limits[index], "scope") != NULL ? "scope"
-              : is_concurrency                                 ? "at-most"
-                                                               : "rate",
+              is_stated        ? "scope"
+              : is_concurrency ? "at-most"
+                               : "rate",
               is_concurrency ? "share it (scope: fleet), divide at-most by the number of replicas, or send "
                                "each key to one replica always"
                              : "share it (scope: fleet), divide the rate and the burst by the number of "

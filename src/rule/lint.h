@@ -16,8 +16,8 @@ struct lint {
     const struct node **limits; /* by index of a rule */
     struct weir_diagnostics *diagnostics;
     uint64_t replicas;
-    uint64_t permits;          /* free in the pool: each size of a limit that overflows keeps its own back */
-    unsigned replica_warnings; /* so far */
+    uint64_t permits; /* free in the pool: each size of a limit that overflows keeps its own back */
+    unsigned replica_warnings, slot_notes; /* so far */
 };
 
 /* Warn about a field of a limit, or about the limit where it does not state the field. */

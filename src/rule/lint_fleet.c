@@ -11,6 +11,9 @@
 /* Pairs of limits are looked at among so many shared ones. */
 #define PAIRS_MAX 1000
 
+/* After a few the point is made. */
+#define SLOT_NOTES_MAX 8
+
 /* ---- While the store is away ---------------------------------------------------------------------------------------------- */
 
 /* What all replicas may spend together. */
@@ -118,6 +121,7 @@ static void lint_slots(struct lint *lint, size_t index)
         seen++;
         if (same_slot(other, rule) || (!bind_asks_no_more(other, rule) && !bind_asks_no_more(rule, other)))
             continue;
+        lint->slot_notes++;
         lint_note(
             lint, index, "key",
             "let both keys begin with the same attribute, or leave it: it is all or nothing all the same",
@@ -139,7 +143,7 @@ void lint_fleet(struct lint *lint, const struct binds *binds, size_t index)
     }
     if (rule->store_fails.word == WEIR_STORE_OPEN)
         lint_open(lint, binds, index);
-    if (may_be_cluster(lint))
+    if (may_be_cluster(lint) && lint->slot_notes < SLOT_NOTES_MAX)
         lint_slots(lint, index);
 }
 

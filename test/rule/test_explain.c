@@ -487,7 +487,8 @@ static void examples_load(void **state)
         struct weir_diagnostics *diagnostics;
         if (strstr(found.gl_pathv[i], ".test.yaml") != NULL)
             continue; /* a timeline for the contract beside it */
-        int error = weir_contract_load(&contract, found.gl_pathv[i], NULL, &diagnostics);
+        const struct weir_contract_options options = { .fleet = WEIR_FLEET_ALONE };
+        int error = weir_contract_load(&contract, found.gl_pathv[i], &options, &diagnostics);
         weir_diagnostics_print(diagnostics, stderr, false);
         assert_int_equal(error, 0);
         assert_null(diagnostics);
