@@ -240,13 +240,18 @@ static bool read_questions(struct fleet_work *work, const struct weir_shared *sh
 
 /* ---- Out of what is known --------------------------------------------------------------------------------------------- */
 
-/* A limit that charges its refusals must see every one of them. */
+/* A limit that charges its refusals must see every one of them, and a cost that never passes is a better answer. */
 static bool may_answer_alone(const struct fleet_work *work)
 {
-    for (size_t i = 0; i < work->item_count; i++)
-        if (!work->items[i].ask.size.is_unlimited
-            && spec_of(work, &work->items[i])->refused == WEIR_REFUSAL_CHARGED)
+    for (size_t i = 0; i < work->item_count; i++) {
+        const struct weir_shared_ask *ask = &work->items[i].ask;
+        if (ask->size.is_unlimited)
+            continue;
+        if (spec_of(work, &work->items[i])->refused == WEIR_REFUSAL_CHARGED)
             return false;
+        if (!ask->is_watched && ask->cost > ask->size.capacity)
+            return false;
+    }
     return true;
 }
 
@@ -274,8 +279,7 @@ static bool is_known_refused(struct fleet_work *work)
         if (!item->may_keep)
             continue;
         item->hash = denied_hash(fleet->common->denied, item->name, &item->ask.size);
-        if (!denied_find(fleet->common->denied, item->hash, spec_of(work, item), &item->ask.size,
-                         item->ask.cost, work->now, &known, &item->is_there)
+        if (!denied_find(fleet->common->denied, item->hash, item->ask.cost, work->now, &known, &item->is_there)
             || !may_answer)
             continue;
         item->decision = denial(item, work->now, &known);
@@ -296,7 +300,8 @@ static void keep_refusal(struct fleet_work *work, const struct group *group, con
     if (answer->outcome == WEIR_DENY) {
         const struct denied_seen seen = { item->ask.cost,
                                           group->errand.now,
-                                          answer->retry_after,
+                                          denied_holds(spec_of(work, item), &item->ask.size, item->ask.cost,
+                                                       answer->remaining, answer->retry_after),
                                           work->generation,
                                           { answer->remaining, item->decision.retry_at,
                                             item->decision.reset_at } };

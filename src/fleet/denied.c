@@ -115,39 +115,36 @@ static struct entry *claim(struct entry *set, uint64_t hash)
     return found;
 }
 
-static weir_ns later(weir_ns at, weir_ns by)
-{
-    return by > WEIR_NO_TIME - at ? WEIR_NO_TIME : at + by;
-}
-
-/* Buckets: so much later than for `refused` can `cost` pass, rounded up. */
-static weir_ns bucket_later(const struct weir_shared_size *size, uint64_t more)
+/* Of a bucket the next token is there so long before the last one that is needed. Rounded to the early side, by a tick. */
+static weir_ns until_next_token(const struct weir_shared_size *size, uint64_t tokens_behind,
+                                weir_ns retry_after)
 {
     if (size->count == 0)
-        return WEIR_NO_TIME;
-    weir_u128_ ticks = ((weir_u128_)more * size->period + size->count - 1) / size->count;
+        return 0;
+    weir_u128_ ticks = ((weir_u128_)tokens_behind * size->period + size->count - 1) / size->count + 1;
     weir_u128_ ns = ticks * size->tick;
-    return ns < WEIR_NO_TIME ? (weir_ns)ns : WEIR_NO_TIME;
+    return ns < retry_after ? retry_after - (weir_ns)ns : 0;
 }
 
-/* When a cost above the refused one can pass, where that follows from it: false where it does not. */
-static bool retry_of_more(const struct weir_limit *limit, const struct weir_shared_size *size, uint64_t more,
-                          weir_ns *retry_at)
+weir_ns denied_holds(const struct weir_limit *limit, const struct weir_shared_size *size, uint64_t cost,
+                     uint64_t remaining, weir_ns retry_after)
 {
+    if (remaining >= cost)
+        return 0;
+    if (remaining + 1 == cost) /* one more, and it would pass */
+        return retry_after;
     switch (limit->algorithm) {
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
-        *retry_at = later(*retry_at, bucket_later(size, more));
-        return true;
+        return until_next_token(size, cost - 1 - remaining, retry_after);
     case WEIR_FIXED_WINDOW:
-        return true; /* the next window admits whatever the limit holds */
+        return retry_after; /* nothing comes back before the window ends */
     default:
-        return more == 0;
+        return 0;
     }
 }
 
-bool denied_find(struct denied *denied, uint64_t hash, const struct weir_limit *limit,
-                 const struct weir_shared_size *size, uint64_t cost, weir_ns now, struct denied_answer *out,
+bool denied_find(struct denied *denied, uint64_t hash, uint64_t cost, weir_ns now, struct denied_answer *out,
                  bool *is_there)
 {
     struct entry seen = { .until = 0 };
@@ -156,28 +153,20 @@ bool denied_find(struct denied *denied, uint64_t hash, const struct weir_limit *
         seen = *entry;
     unlock_set(denied, hash);
     *is_there = now >= seen.sent_at && now < seen.until && seen.cost != UINT64_MAX;
-    if (!*is_there || seen.generation != denied_generation(denied) || cost < seen.cost || cost > size->capacity)
+    if (!*is_there || seen.generation != denied_generation(denied) || cost != seen.cost)
         return false;
     *out = seen.answer;
-    return cost == seen.cost || retry_of_more(limit, size, cost - seen.cost, &out->retry_at);
-}
-
-/* Whether the new one says more: what is there is over, is of before, or covers only larger costs. */
-static bool says_more(const struct entry *entry, const struct denied_seen *seen)
-{
-    if (entry->until <= seen->sent_at || entry->generation != seen->generation)
-        return true;
-    return entry->cost == UINT64_MAX ? seen->sent_at > entry->sent_at : seen->cost <= entry->cost;
+    return true;
 }
 
 void denied_learn(struct denied *denied, uint64_t hash, const struct denied_seen *seen)
 {
-    weir_ns trusted = seen->retry_after < DENIED_TRUST_NS ? seen->retry_after : DENIED_TRUST_NS;
-    if (seen->generation != denied_generation(denied) || seen->cost == 0 || seen->cost == UINT64_MAX
-        || trusted == 0)
+    weir_ns trusted = seen->holds < DENIED_TRUST_NS ? seen->holds : DENIED_TRUST_NS;
+    if (seen->generation != denied_generation(denied) || seen->cost == UINT64_MAX || trusted == 0)
         return;
     struct entry *entry = claim(lock_set(denied, hash), hash);
-    if (says_more(entry, seen))
+    /* An answer that was asked for before the key was dropped, or before a newer answer, says nothing. */
+    if (entry->until <= seen->sent_at || seen->sent_at > entry->sent_at)
         *entry = (struct entry){ hash,         seen->sent_at + trusted, seen->sent_at, seen->cost,
                                  seen->answer, seen->generation };
     unlock_set(denied, hash);

@@ -3,8 +3,8 @@
  * denied.h - keys that the store has just refused, and until when asking again is useless.
  *
  * Idea: who hammers a budget that is used up asks the same question again and again; the first answer already said when it will
- * be another. Until then the process answers by itself, at whichever worker: the same numbers as the store's, for the same cost,
- * and for larger ones where it is known when those can pass (B61). It never covers a smaller cost, which may fit.
+ * be another. Until then the process answers by itself, at whichever worker, and says exactly what the store would (B61): for
+ * the same cost only, and only for as long as what is left stays the same number. For a cost of one that is until it passes.
  *
  * The time counts from the sending of the command, so it never reaches beyond the instant that the store meant, and is trusted for
  * DENIED_TRUST_NS at most. Given back tokens (refund, settlement, cancel, reset, an undone charge) make a refusal untrue: those
@@ -52,14 +52,18 @@ struct denied_answer {
 
 /* Whether `cost` is known to be refused at `now`. *is_there: something is known of the key, which a request that passes makes
    out of date: denied_drop(). */
-bool denied_find(struct denied *denied, uint64_t hash, const struct weir_limit *limit,
-                 const struct weir_shared_size *size, uint64_t cost, weir_ns now, struct denied_answer *out,
+bool denied_find(struct denied *denied, uint64_t hash, uint64_t cost, weir_ns now, struct denied_answer *out,
                  bool *is_there);
 
-/* The store refused `cost` for `retry_after`: asked at `sent_at`, under `generation`. */
+/* For how long after its sending an answer holds, that refused `cost` for `retry_after` with `remaining` left: until what is left
+   may be another number. 0: it is not known. */
+weir_ns denied_holds(const struct weir_limit *limit, const struct weir_shared_size *size, uint64_t cost,
+                     uint64_t remaining, weir_ns retry_after);
+
+/* The store refused: asked at `sent_at`, under `generation`; it holds for so long. */
 struct denied_seen {
     uint64_t cost;
-    weir_ns sent_at, retry_after;
+    weir_ns sent_at, holds;
     uint32_t generation;
     struct denied_answer answer; /* as it was given */
 };

@@ -10,6 +10,7 @@
 #include "fleet/work.h"
 
 static void heard(struct carrier_call *call, enum carrier_result result, struct slice reply);
+static void forget_whole(const struct errand *errand);
 
 /* ---- Writing the command ---------------------------------------------------------------------------------------- */
 
@@ -35,8 +36,11 @@ static bool write_command(struct errand *errand, struct slice *out)
 /* A short command goes into the owner's blocks; one with a whole script is freed before them. */
 static bool keep_command(struct errand *errand, struct slice written)
 {
-    if (errand->form == SCRIPT_BY_HASH)
-        return block_copy(errand->blocks, written, &errand->call.command);
+    if (errand->form == SCRIPT_BY_HASH) {
+        bool is_kept = block_copy(errand->blocks, written, &errand->by_hash);
+        errand->call.command = errand->by_hash;
+        return is_kept;
+    }
     free(errand->whole);
     errand->whole = malloc(written.len);
     if (errand->whole == NULL)
@@ -108,6 +112,14 @@ static void tell_answer(struct errand *errand, weir_ns now)
         count_round_trip(errand->fleet->common, took);
 }
 
+static void hand_to_carrier(struct errand *errand)
+{
+    struct fleet *fleet = errand->fleet;
+    errand->is_under_way = true;
+    count_add(fleet->common, COUNT_COMMANDS, 1);
+    fleet->carrier->send(fleet->carrier, &errand->call); /* the errand may be gone behind it */
+}
+
 static void go(struct errand *errand)
 {
     struct fleet *fleet = errand->fleet;
@@ -115,13 +127,12 @@ static void go(struct errand *errand)
     errand->call = (struct carrier_call){ .slot = errand->slot, .done = heard, .owner = errand };
     if (!write_command(errand, &written) || !keep_command(errand, written)) {
         count_add(fleet->common, COUNT_ERRORS, 1);
+        forget_whole(errand);
         tell_failure(errand, reading(fleet), false, "no-memory");
         errand->done(errand, ERRAND_AWAY, (struct slice){ 0 });
         return;
     }
-    errand->is_under_way = true;
-    count_add(fleet->common, COUNT_COMMANDS, 1);
-    fleet->carrier->send(fleet->carrier, &errand->call); /* the errand may be gone behind it */
+    hand_to_carrier(errand);
 }
 
 void errand_send(struct errand *errand, weir_ns now)
@@ -130,6 +141,8 @@ void errand_send(struct errand *errand, weir_ns now)
     errand->now = now;
     errand->outage = fleet->carrier->outage(fleet->carrier, errand->slot);
     errand->form = fleet->sends_whole ? SCRIPT_WHOLE : SCRIPT_BY_HASH;
+    errand->is_again = false;
+    errand->by_hash = (struct slice){ 0 };
     if (!errand->is_probe && !errand->is_asked_on
         && outage_ask(errand->outage, fleet->now, &errand->away) == OUTAGE_AVOID) {
         count_add(fleet->common, COUNT_AVOIDED, 1);
@@ -199,6 +212,66 @@ static void log_error(struct errand *errand, const char *event, struct slice err
         fleet_log(errand->fleet, "event=%s error=\"%s\"", event, line);
 }
 
+/* ---- Whole scripts ------------------------------------------------------------------------------------------------ */
+
+/* The hash that is called: "*N $7 EVALSHA $40 HASH", each with CR LF. */
+static struct slice hash_of(const struct errand *errand)
+{
+    struct slice command = errand->by_hash;
+    const char *at = memmem(command.at, command.len, "\r\n$40\r\n", 7);
+    if (at == NULL || command.len - (size_t)(at - command.at) < 47)
+        return (struct slice){ 0 };
+    return (struct slice){ at + 7, 40 };
+}
+
+static const struct errand **find_whole(const struct errand *errand)
+{
+    struct fleet *fleet = errand->fleet;
+    for (size_t i = 0; i < FLEET_WHOLES; i++)
+        if (fleet->wholes[i] != NULL && outage_asked(fleet->wholes[i]) == outage_asked(errand)
+            && slice_equals(hash_of(fleet->wholes[i]), hash_of(errand)))
+            return &fleet->wholes[i];
+    return NULL;
+}
+
+static void note_whole(struct errand *errand)
+{
+    struct fleet *fleet = errand->fleet;
+    for (size_t i = 0; i < FLEET_WHOLES; i++)
+        if (fleet->wholes[i] == NULL) {
+            fleet->wholes[i] = errand;
+            return;
+        }
+}
+
+static void forget_whole(const struct errand *errand)
+{
+    struct fleet *fleet = errand->fleet;
+    for (size_t i = 0; errand->form == SCRIPT_WHOLE && i < FLEET_WHOLES; i++)
+        if (fleet->wholes[i] == errand)
+            fleet->wholes[i] = NULL;
+}
+
+/*
+ * The store does not know the script. Of many commands that hear so at once, one carries it there, and the others follow by
+ * hash on the same connection: a script has twenty thousand bytes. Who then hears the same again carries it too.
+ */
+static void send_unknown(struct errand *errand)
+{
+    if (!errand->is_again && find_whole(errand) != NULL) {
+        errand->is_again = true;
+        errand->call = (struct carrier_call){
+            .command = errand->by_hash, .slot = errand->slot, .done = heard, .owner = errand
+        };
+        hand_to_carrier(errand);
+        return;
+    }
+    count_add(errand->fleet->common, COUNT_SCRIPTS, 1);
+    errand->form = SCRIPT_WHOLE;
+    note_whole(errand);
+    go(errand);
+}
+
 static void heard_error(struct errand *errand, struct slice reply, weir_ns now)
 {
     struct fleet *fleet = errand->fleet;
@@ -208,6 +281,10 @@ static void heard_error(struct errand *errand, struct slice reply, weir_ns now)
         if (is_forbidden && !fleet->sends_whole)
             log_error(errand, "script-sent-whole", error);
         fleet->sends_whole |= is_forbidden;
+        if (!is_forbidden) {
+            send_unknown(errand);
+            return;
+        }
         count_add(fleet->common, COUNT_SCRIPTS, 1);
         errand->form = SCRIPT_WHOLE;
         go(errand);
@@ -225,6 +302,7 @@ static void heard(struct carrier_call *call, enum carrier_result result, struct 
     struct fleet *fleet = errand->fleet;
     weir_ns now = reading(fleet);
     errand->is_under_way = false;
+    forget_whole(errand);
     switch (result) {
     case CARRIER_REPLY:
         if (is_error(reply)) {
@@ -253,6 +331,7 @@ void errand_abandon(struct errand *errand, weir_ns now, bool is_late)
     if (!errand->is_under_way)
         return;
     errand->is_under_way = false;
+    forget_whole(errand);
     fleet->carrier->abandon(fleet->carrier, &errand->call);
     if (is_late) {
         count_add(fleet->common, COUNT_LATE, 1);

@@ -288,6 +288,14 @@ void outage_alive(struct outage *outage, weir_ns now)
     unlock(outage);
 }
 
+void outage_left(struct outage *outage)
+{
+    outage = locked(outage);
+    outage->is_told = false;
+    close_breaker(outage, 0);
+    unlock(outage);
+}
+
 void outage_probed(struct outage *outage, weir_ns now, bool is_heard)
 {
     outage = locked(outage);

@@ -29,6 +29,8 @@
 /* Most commands in the background, and how long they may take. */
 #define FLEET_BACKGROUND_MAX 4096
 #define FLEET_BACKGROUND_NS WEIR_SECOND
+/* Whole scripts on their way that are remembered: four scripts, a few nodes. */
+#define FLEET_WHOLES 16
 /* Works that are kept for the next ones. */
 #define FLEET_SPARE_WORKS 256
 /* Longest command: the scripts have some ten thousand bytes, the items of one call below 400,000. */
@@ -117,7 +119,9 @@ struct fleet {
     uint64_t random;
     char *scratch; /* commands are written here first */
     size_t scratch_cap;
-    bool sends_whole;          /* EVALSHA is forbidden */
+    bool sends_whole; /* EVALSHA is forbidden */
+    /* Commands that carry a whole script to a node: whoever else needs it waits behind. NULL: a free place. */
+    const struct errand *wholes[FLEET_WHOLES];
     struct weir_shared shared; /* for what the contract is asked in the store's place */
     bool tells, is_telling;    /* a batch of the journal is under way; somebody is about to send the next one */
     weir_ns tell_again_at;     /* not before: the last one failed */
@@ -158,10 +162,12 @@ struct errand {
     bool is_asked_on; /* goes although the breaker is open: it follows another command */
     enum script_form form;
     bool is_under_way;
-    weir_ns now; /* of sending: as the owner knows it */
+    bool is_again; /* sent by its hash behind somebody else's whole script */
+    weir_ns now;   /* of sending: as the owner knows it */
     struct outage *outage;
     struct weir_outage away;
-    char *whole; /* the command in that form: freed */
+    struct slice by_hash; /* the command in that form, in the blocks */
+    char *whole;          /* and in the other: freed */
 };
 void errand_send(struct errand *errand, weir_ns now);
 /* It has waited long enough (is_late: then the breaker is told), or is not wanted any more. */

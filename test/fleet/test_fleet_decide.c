@@ -386,6 +386,33 @@ static void what_is_refused_elsewhere_is_undone_from_within_done(void **state)
     }
 }
 
+static void one_of_many_carries_the_script(void **state)
+{
+    (void)state;
+    world_open(&world, &redis, 1, CONTRACT LIMIT("rate", OF_TENANT, "rate: 1/1h, burst: 500"), 1, 1);
+    for (int i = 0; i < 320; i++)
+        (void)world_ask(&world, 0, 0, "acme", 1);
+    world_settle(&world);
+    assert_int_equal(counters(0).scripts, 1);
+    assert_int_equal(world.sent, 320 + 320);
+    assert_int_equal(left(0, "acme", 0), 180);
+    world_close(&world);
+}
+
+static void a_cost_that_never_passes_is_said_although_another_limit_is_known_to_refuse(void **state)
+{
+    (void)state;
+    open_at_once(CONTRACT LIMIT("tenants", OF_TENANT, "rate: 10/1s, burst: 5")
+                     LIMIT("paths", OF_PATH, "rate: 1/1s, burst: 9"),
+                 1);
+    assert_true(world_decide(&world, 0, "a", 5)->decision.passes);
+    assert_true(world_decide(&world, 0, "b", 4)->decision.passes);
+    assert_false(world_decide(&world, 0, "c", 6)->decision.passes); /* of paths nothing is left */
+    struct asked *asked = world_decide(&world, 0, "c", 6);
+    assert_int_equal(asked_met(asked, 0)->outcome, WEIR_NEVER);
+    world_close(&world);
+}
+
 /* ---- Reservations and permits -------------------------------------------------------------------------------------------- */
 
 static void a_reservation_is_settled_at_any_process(void **state)
@@ -646,6 +673,8 @@ int main(void)
         cmocka_unit_test(a_request_that_closed_refuses_anyway_charges_nothing_more),
         cmocka_unit_test(the_deadline_covers_the_sum_of_the_hash_tags),
         cmocka_unit_test(what_is_refused_elsewhere_is_undone_from_within_done),
+        cmocka_unit_test(one_of_many_carries_the_script),
+        cmocka_unit_test(a_cost_that_never_passes_is_said_although_another_limit_is_known_to_refuse),
         cmocka_unit_test(a_reservation_is_settled_at_any_process),
         cmocka_unit_test(a_reservation_in_several_hash_tags_is_one),
         cmocka_unit_test(permits_are_given_and_returned_at_any_process),

@@ -254,11 +254,11 @@ static void B61_a_known_denial_ends_in_time_and_with_what_is_given_back(void **s
     world_open(&world, &redis, 61, contract("rate: 10/1s, burst: 10", "closed"), 1, 2);
     world.way = 0;
     assert_true(world_decide(&world, 0, "acme", 9)->decision.passes);
-    assert_false(world_decide(&world, 0, "acme", 3)->decision.passes); /* 2 are missing: 200 ms */
+    assert_false(world_decide(&world, 0, "acme", 2)->decision.passes); /* one is missing: 100 ms */
     size_t sent = world.sent;
-    assert_false(world_decide(&world, 0, "acme", 3)->decision.passes);
+    assert_false(world_decide(&world, 0, "acme", 2)->decision.passes);
     assert_int_equal(world.sent, sent); /* known */
-    struct asked *other = world_ask(&world, 0, 1, "acme", 3);
+    struct asked *other = world_ask(&world, 0, 1, "acme", 2);
     assert_true(other->done == 1 && world.sent == sent
                 && !other->decision.passes); /* at the other worker as well */
     assert_true(
@@ -266,13 +266,20 @@ static void B61_a_known_denial_ends_in_time_and_with_what_is_given_back(void **s
     assert_int_equal(world.sent, sent + 1);
     world_run_for(&world, MS);
     assert_false(
-        world_decide(&world, 0, "acme", 3)->decision.passes); /* asked anew: the smaller made it later */
+        world_decide(&world, 0, "acme", 2)->decision.passes); /* asked anew: the smaller made it later */
     assert_int_equal(world.sent, sent + 2);
-    world_run_for(&world, 299 * MS - 1);
-    assert_false(world_decide(&world, 0, "acme", 3)->decision.passes);
+    world_run_for(&world, 90 * MS);
+    assert_false(
+        world_decide(&world, 0, "acme", 2)->decision.passes); /* known until there is one token again */
     assert_int_equal(world.sent, sent + 2);
+    world_run_for(&world, 9 * MS);
+    assert_int_equal(asked_met(world_decide(&world, 0, "acme", 2), 0)->remaining, 1);
+    assert_int_equal(world.sent, sent + 3);
+    world_run_for(&world, 100 * MS - 1);
+    assert_false(world_decide(&world, 0, "acme", 2)->decision.passes);
+    assert_int_equal(world.sent, sent + 3);
     world_run_for(&world, 1);
-    assert_true(world_decide(&world, 0, "acme", 3)->decision.passes);
+    assert_true(world_decide(&world, 0, "acme", 2)->decision.passes); /* and not longer */
 
     static const enum fleet_verb verbs[] = { FLEET_REFUND, FLEET_RESET };
     for (size_t i = 0; i < COUNT_OF(verbs); i++) {
