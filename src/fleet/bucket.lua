@@ -47,7 +47,7 @@ if wanted[98] then
     end
     local clock = floor(us / unit)
     if clock < last - SECOND / unit then
-      last = clock
+      last, it.stepped = clock, true
     elseif clock < last then
       clock = last
     end

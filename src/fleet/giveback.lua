@@ -3,7 +3,8 @@
 -- giveback.lua - what settling and undoing do to a state: charging without asking, giving back in full, undoing strictly.
 --
 -- For each kind, after read():  put(it, amount) charges up to capacity and debt, gives what was charged and what was dropped;
--- back(it, at, amount) gives back what was charged at `at`, in windows only while they last, gives how much;
+-- back(it, at, amount) gives back what was charged at `at`, in windows only while they last, gives how much. Of a bucket parts of
+-- a token change as well, which both tell by a last true;
 -- undo(it) gives back it.cost, charged at it.charged_at, but never what refill has replaced since (algorithms 1.13).
 local function split(room, amount)
   local done = max(0, min(room, amount))
@@ -26,17 +27,17 @@ if wanted[98] then
     if dropped > 0 and it.used <= full then
       it.used, it.rem = full, 0
     end
-    return done, dropped
+    return done, dropped, true
   end
 
   function bucket.back(it, _, amount)
     local whole = it.rem == 0 and it.used or it.used - 1
     if amount > whole then
       it.used, it.rem = 0, 0
-      return whole
+      return max(0, whole), true
     end
     it.used = it.used - amount
-    return amount
+    return amount, true
   end
 
   -- All in tokens / p: the level falls by cost * p less what n per tick brought since, rounded up to be exact. Where the rate

@@ -61,7 +61,7 @@ if wanted[108] then
     if newest then
       it.is_there = true
       if us < newest.stamp - SECOND then
-        it.shift = newest.stamp - us
+        it.shift, it.stepped = newest.stamp - us, true
         newest.stamp = us
       end
       it.at = max(us, newest.stamp)
@@ -144,7 +144,8 @@ if wanted[108] then
   end
 
   function log.save(it)
-    if it.added == 0 then
+    local added = it.added or 0
+    if added == 0 and it.shift == 0 then
       return
     end
     if it.damaged then
@@ -156,14 +157,16 @@ if wanted[108] then
     elseif it.gone > 0 then
       call('LTRIM', it.key, it.gone, -1)
     end
-    if it.is_marked and not it.damaged then
-      call('RPOP', it.key)
-      it.length = it.length - 1
+    it.length, it.gone, it.shift, it.wrote = it.length - it.gone, 0, 0, true
+    if added > 0 then
+      if it.is_marked and it.length > 0 then
+        call('RPOP', it.key)
+        it.length = it.length - 1
+      end
+      it.sum, it.length = it.sum + added, it.length + 1
+      log.write(it, { { stamp = it.at, sum = it.sum, units = added } })
     end
-    it.sum = it.sum + it.added
-    log.write(it, { { stamp = it.at, sum = it.sum, units = it.added } })
     call('PEXPIRE', it.key, lifetime(log.span(it)))
-    it.length, it.gone, it.shift, it.wrote = it.length - it.gone + 1, 0, 0, true
   end
 
   function log.report(it, passes)

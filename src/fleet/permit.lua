@@ -24,7 +24,7 @@ if wanted[99] then
     if latest and fence and is_whole(latest) and is_whole(fence) then
       it.is_there, it.fence = true, fence
       if us < latest - SECOND then
-        it.shift = latest - us
+        it.shift, it.stepped = latest - us, true
       end
       it.at = max(us, latest - it.shift)
       it.since = '(' .. digits(it.at + it.shift)
@@ -95,15 +95,15 @@ if wanted[99] then
   function permits.take(it)
     it.fence = max(it.at, it.fence + 1)
     it.charged_at = it.fence
-    local units = {}
+    it.units = {}
     for unit = 0, it.cost - 1 do
-      units[unit + 1] = id .. ':' .. unit
+      it.units[unit + 1] = id .. ':' .. unit
     end
-    permits.hold(it, units)
     it.held = it.held + it.cost
   end
 
-  function permits.save()
+  function permits.save(it)
+    permits.hold(it, it.units or {})
   end
 
   function permits.report(it, passes)

@@ -30,17 +30,17 @@ end
 local charged, returned, dropped, remaining, least = 0, 0, 0, -1, -1
 
 local function adjust(it, more, back, at)
-  local is, changed = kinds[it.kind], 0
+  local is, changed = kinds[it.kind], false
   if more > 0 then
-    local done, lost = is.put(it, more)
-    charged, dropped, changed = max(charged, done), max(dropped, lost), done
-    if done > 0 then
+    local done, lost, parts = is.put(it, more)
+    charged, dropped, changed = max(charged, done), max(dropped, lost), parts or done > 0
+    if changed then
       is.save(it)
     end
   elseif back > 0 and it.is_there and not it.damaged then
-    changed = is.back(it, at or it.at + (it.shift or 0), back)
-    returned = max(returned, changed)
-    if changed > 0 then
+    local done, parts = is.back(it, at or it.at + (it.shift or 0), back)
+    returned, changed = max(returned, done), parts or done > 0
+    if changed then
       local keep = is.rewrite or is.save
       keep(it)
     end

@@ -70,8 +70,8 @@ if wanted[102] then
     end
     local ahead = start - us
     if ahead > 0 then
-      it.used = used
-      if ahead <= max(SECOND, stop - start) then
+      it.used, it.stepped = used, ahead > max(SECOND, stop - start)
+      if not it.stepped then
         it.at = start
         it.start, it.stop = fixed_same(it, start, stop)
       end
@@ -137,7 +137,7 @@ if wanted[115] then
     local here = clock - clock % p
     if start > here then
       if start - clock > max(second, p) then
-        return here, 0, previous + current
+        return here, 0, previous + current, true
       end
       return start, previous, current
     elseif start == here then
@@ -157,7 +157,7 @@ if wanted[115] then
         it.p, it.unit, it.now = p, unit, floor(us / unit)
       end
       local clock = floor(us / unit)
-      start, previous, current = sliding_roll(clock, SECOND / unit, p, start, previous, current)
+      start, previous, current, it.stepped = sliding_roll(clock, SECOND / unit, p, start, previous, current)
       if p ~= it.p or unit ~= it.unit then
         local elapsed = max(0, clock - start)
         current = current + ceil(previous * (p - elapsed) / p)

@@ -73,7 +73,7 @@ class World:
                     self.retries[item.retry] = us + size.free
             elif may and answers[i] == "deny" and size.charges and not (refuses if item.watched else never):
                 view.refuse(item.cost)
-            else:
+            elif verb == "p" or not view.stepped:
                 continue
             view.commit(self.model(item))
         told = []
@@ -115,12 +115,12 @@ class World:
         if more > 0:
             done, dropped = view.put(more)
             out["charged"], out["dropped"] = max(out["charged"], done), max(out["dropped"], dropped)
-            if done > 0:
+            if done > 0 or model.letter == "b":
                 view.commit(model)
         elif back > 0 and model.state is not None:
             done = view.back(view.stamp + getattr(view, "shift", 0) if at is None else at, back)
             out["returned"] = max(out["returned"], done)
-            if done > 0:
+            if done > 0 or model.letter == "b":
                 view.commit(model)
         return view.remaining()
 

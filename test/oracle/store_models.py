@@ -75,17 +75,22 @@ class Bucket:
         level, last, old = state
         clock = us // old.unit
         at = clock if clock < last - SECOND // old.unit else max(clock, last)
-        if at >= last:
+        stepped = at < last
+        if not stepped:
             level = max(Fraction(0), level - Fraction((at - last) * old.count, old.period))
         if (old.unit, size.unit) == (1, 1000):
             at = at // 1000 + 1
         elif (old.unit, size.unit) == (1000, 1):
             at = max(now, at * 1000)
         level = Fraction(ceil(level * size.period), size.period)  # what is used stays used, up to a tick
-        return BucketView(level, at, now, size)
+        view = BucketView(level, at, now, size)
+        view.stepped = stepped
+        return view
 
 
 class BucketView:
+    stepped = False
+
     def __init__(self, level, at, now, size):
         self.level, self.at, self.now, self.size = level, at, now, size
 
@@ -170,7 +175,8 @@ class Fixed:
         if us < start:
             view.count = count
             if start - us > max(SECOND, end - start):
-                return view  # the clock stepped back: counted on where it is now
+                view.stepped = True
+                return view  # counted on where the clock is now
             view.at = start
             if not same and size.align == "epoch":
                 start = start // size.length * size.length
@@ -183,6 +189,8 @@ class Fixed:
 
 
 class FixedView:
+    stepped = False
+
     def __init__(self, start, end, count, at, us, size):
         self.start, self.end, self.count, self.at, self.us, self.size = start, end, count, at, us, size
 
@@ -247,10 +255,11 @@ class Sliding:
             return SlidingView(now // size.period, 0, 0, now, size)
         old, window, previous, current = state
         clock = us // old.unit
-        here = clock // old.period
+        here, stepped = clock // old.period, False
         if here < window:
             if window * old.period - clock > max(SECOND // old.unit, old.period):
                 window, previous, current = here, 0, previous + current
+                stepped = True
         elif here > window:
             previous, current = (current if here == window + 1 else 0), 0
             window = here
@@ -259,10 +268,14 @@ class Sliding:
             current += ceil(Fraction(previous * (old.period - elapsed), old.period))
             previous = 0
             window = max(us, window * old.period * old.unit) // size.unit // size.period
-        return SlidingView(window, previous, current, now, size)
+        view = SlidingView(window, previous, current, now, size)
+        view.stepped = stepped
+        return view
 
 
 class SlidingView:
+    stepped = False
+
     def __init__(self, window, previous, current, now, size):
         self.window, self.previous, self.current, self.now, self.size = window, previous, current, now, size
         self.at = max(now, window * size.period)
@@ -347,11 +360,13 @@ class Log:
         at = max(us, latest - shift)
         kept = [t - shift for t in stamps]
         view = LogView([t for t in kept if t > at - size.length], at, us, size, None, latest - shift, shift)
-        view.kept = kept
+        view.kept, view.stepped = kept, shift > 0
         return view
 
 
 class LogView:
+    stepped = False
+
     def __init__(self, stamps, at, us, size, blocked, latest=0, shift=0):
         self.stamps, self.at, self.us, self.size, self.blocked, self.latest = stamps, at, us, size, blocked, latest
         self.shift = shift  # since the last charge the clock has stepped back by so much
@@ -429,10 +444,14 @@ class Permits:
         shift = latest - us if us < latest - SECOND else 0
         at = max(us, latest - shift)
         held = {name: (cost, expiry - shift) for name, (cost, expiry) in held.items() if expiry - shift > at}
-        return PermitsView(held, at, us, size, fence, None)
+        view = PermitsView(held, at, us, size, fence, None)
+        view.stepped = shift > 0
+        return view
 
 
 class PermitsView:
+    stepped = False
+
     def __init__(self, held, at, us, size, fence, blocked):
         self.held, self.at, self.us, self.size, self.fence, self.blocked = held, at, us, size, fence, blocked
 
