@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * decide.h - a decision's inside: its items, and the steps that the files of it share.
+ *
+ * Elsewhere: the way of a request (decide.c), its questions and groups (decide_read.c), what the contract says in the store's place
+ * (decide_policy.c), what is given back or handed over (decide_held.c).
+ */
+#ifndef WEIR_FLEET_DECIDE_H
+#define WEIR_FLEET_DECIDE_H
+
+#include "fleet/handle.h"
+#include "fleet/name.h"
+#include "fleet/work.h"
+
+#define NOT_ASKED SIZE_MAX
+
+struct item {
+    struct weir_shared_ask ask; /* its bytes in the work's blocks */
+    struct slice name;
+    enum weir_algorithm algorithm; /* the limit is the caller's, and gone after done() */
+    size_t at;                     /* of work->asked; NOT_ASKED: unlimited */
+    struct group *group;
+    uint64_t hash; /* in denied.h */
+    bool may_keep, is_there;
+    bool is_told; /* `decision` is an answer */
+    struct weir_decision decision;
+};
+static inline bool refuses(enum weir_outcome outcome)
+{
+    return outcome == WEIR_DENY || outcome == WEIR_NEVER || outcome == WEIR_REFUSED;
+}
+
+static inline const struct weir_limit *spec_of(const struct fleet_work *work, const struct item *item)
+{
+    return work->limits[item->ask.limit].spec;
+}
+
+static inline weir_ns later(weir_ns at, weir_ns by)
+{
+    return by > WEIR_NO_TIME - at ? WEIR_NO_TIME : at + by;
+}
+/* The order of charging: permits, logs, windows, buckets. */
+static inline unsigned class_of(enum weir_algorithm algorithm)
+{
+    switch (algorithm) {
+    case WEIR_CONCURRENCY:
+        return 0;
+    case WEIR_SLIDING_LOG:
+        return 1;
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+        return 3;
+    default:
+        return 2;
+    }
+}
+
+/* ---- decide.c ---- */
+
+/* What became of a group's command. */
+void group_done(struct errand *errand, enum errand_end end, struct slice reply);
+
+/* ---- decide_read.c ---- */
+
+/* Keep what was asked, sort it into groups. False: out of memory, or of randomness. */
+bool read_questions(struct fleet_work *work, const struct weir_shared *shared);
+
+/* ---- decide_policy.c ---- */
+
+/* Between groups: whether a policy refuses anyway, so that nothing more is charged. Takes nothing. */
+void look_at_policy(struct fleet_work *work);
+/* At the end: decisions for all that is away. */
+void ask_policy(struct fleet_work *work);
+/* Enter what local shares let through into the journal. */
+void note_spending(struct fleet_work *work);
+
+/* ---- decide_held.c ---- */
+
+/* Give back what groups were charged, and say what is true without it. */
+void undo_groups(struct fleet_work *work);
+/* Return permits that may have been given without anybody's hearing of it. */
+void release_unsure(struct fleet_work *work);
+/* Whether the group left something behind that can be settled or returned. */
+bool is_held(const struct fleet_work *work, const struct group *group);
+/* Whoever passed gets what it holds in one handle. False: it cannot be written. */
+bool hand_over(struct fleet_work *work);
+
+#endif
