@@ -9,6 +9,7 @@
 #include "io/tls.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -290,6 +291,7 @@ void tls_session_free(struct tls_session *session)
 
 void tls_give(struct tls_session *session, struct slice bytes)
 {
+    assert(session->in.len == 0 || bytes.len == 0);
     session->in = bytes;
 }
 

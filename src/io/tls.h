@@ -51,7 +51,8 @@ enum tls_result {
     TLS_BROKEN, /* tls_why() says what; what must leave may be an alert */
 };
 
-/* Bytes that came: borrowed until they are used up or tls_keep() was called, and not before the last ones are. */
+/* Bytes that came: borrowed until they are used up or tls_keep() was called, and not before the last ones are. None: those
+   that are left are not wanted. */
 void tls_give(struct tls_session *session, struct slice bytes);
 /* Copy those that are not used up. False: memory is out. */
 bool tls_keep(struct tls_session *session);

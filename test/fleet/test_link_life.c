@@ -283,7 +283,7 @@ static void end_at(enum moment moment, void (*act)(struct rig *rig), void (*act_
     if (moment > AT_UP) {
         rig_step(&rig);
         if (moment != AT_LOSS)
-            rig_says(&rig, ":0\r\n>1\r\n+push\r\n:1\r\n:2\r\n");
+            rig_says(&rig, ":0\r\n:1\r\n>1\r\n+push\r\n:2\r\n");
         rig_hang_up(&rig);
         rig_until(&rig, rig.done >= COUNT_OF(asked));
     }
@@ -291,6 +291,8 @@ static void end_at(enum moment moment, void (*act)(struct rig *rig), void (*act_
         rig_step(&rig);
     for (size_t i = 0; moment > AT_UP && i < COUNT_OF(asked); i++)
         assert_int_equal(asked[i].done, 1);
+    if (moment == AT_HEARD || (moment == AT_REPLY && act_in_done != send_in_done))
+        assert_int_equal(rig.pushes, 0); /* what else lies in the buffer is not told */
     if (act == close_in)
         assert_int_equal(rig.downs, moment == AT_DOWN); /* nothing comes after link_close() */
     rig.on_up = rig.on_down = rig.on_push = rig.on_heard = NULL;

@@ -148,14 +148,20 @@ static void open_server(struct pair *pair, int fd, size_t cap, unsigned timeout_
         0);
 }
 
-static void begin_with(struct pair *pair, bool is_raw, size_t cap, unsigned timeout_ms)
+static void begin_loop(struct pair *pair, int fds[2])
 {
-    int fds[2];
     memset(pair, 0, sizeof *pair);
+    pair->raw = -1;
     assert_int_equal(uv_loop_init(&pair->loop), 0);
     (void)uv_timer_init(&pair->loop, &pair->guard);
     (void)uv_timer_start(&pair->guard, on_guard, 1, 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+}
+
+static void begin_with(struct pair *pair, bool is_raw, size_t cap, unsigned timeout_ms)
+{
+    int fds[2];
+    begin_loop(pair, fds);
     pair->raw = is_raw ? fds[0] : -1;
     open_server(pair, fds[1], cap, timeout_ms);
     if (is_raw)
@@ -253,6 +259,33 @@ static void test_back_pressure(void **state)
     assert_int_equal(pair.server.reads, 3); /* from the loop */
     until(&pair, pair.server.len == LARGE);
     assert_memory_equal(pair.server.got, bytes, LARGE);
+    finish(&pair);
+    free(bytes);
+}
+
+/* Resumed between the loop's timers and its poll: what was left comes before what the socket has. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    stream_resume(prepare->data);
+    (void)uv_prepare_stop(prepare);
+}
+
+static void test_resumed_just_before_the_socket_is_read(void **state)
+{
+    (void)state;
+    static struct pair pair;
+    uv_prepare_t prepare;
+    char *bytes = large();
+    begin(&pair, LARGE);
+    pair.server.pauses_after = 3;
+    assert_true(stream_send(&pair.client.stream, bytes, LARGE, LARGE));
+    until(&pair, pair.server.reads == 3);
+    (void)uv_prepare_init(&pair.loop, &prepare);
+    prepare.data = &pair.server.stream;
+    (void)uv_prepare_start(&prepare, on_prepare);
+    until(&pair, pair.server.len == LARGE);
+    assert_memory_equal(pair.server.got, bytes, LARGE);
+    uv_close((uv_handle_t *)&prepare, NULL);
     finish(&pair);
     free(bytes);
 }
@@ -504,6 +537,36 @@ static void test_renegotiation_is_refused(void **state)
     finish(&pair);
 }
 
+/* Nor may a server begin anew with a client of ours. */
+static void test_a_server_may_not_renegotiate(void **state)
+{
+    (void)state;
+    static struct pair pair;
+    int fds[2], result = 0;
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    assert_int_equal(SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION), 1);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(ctx, authority_certificate("server")), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, authority_key("server"), SSL_FILETYPE_PEM), 1);
+    begin_loop(&pair, fds);
+    pair.raw = fds[0];
+    prepare(&pair.server, 100); /* that end is a client here */
+    assert_int_equal(stream_open_tls(&pair.server.stream, &pair.loop, fds[1], true, &events, client_context,
+                                     "localhost", 10000),
+                     0);
+    SSL *ssl = SSL_new(ctx);
+    assert_int_equal(SSL_set_fd(ssl, pair.raw), 1);
+    until(&pair, SSL_accept(ssl) == 1);
+    until(&pair, pair.server.secured == 1);
+    assert_int_equal(SSL_renegotiate(ssl), 1);
+    (void)SSL_do_handshake(ssl);
+    until(&pair,
+          (result = SSL_peek(ssl, &(char){ 0 }, 1)) <= 0 && SSL_get_error(ssl, result) != SSL_ERROR_WANT_READ);
+    assert_int_equal(SSL_get_error(ssl, result), SSL_ERROR_SSL);
+    assert_int_equal(ERR_GET_REASON(ERR_peek_error()), SSL_R_NO_RENEGOTIATION);
+    forget(ssl, ctx);
+    finish(&pair);
+}
+
 /* A peer asks for new keys again and again and reads none of the answers: what waits for it does not grow without bound. */
 static void test_a_flood_of_new_keys(void **state)
 {
@@ -536,12 +599,7 @@ static void test_a_client_says_whom_it_refuses(void **state)
     (void)state;
     static struct pair pair;
     int fds[2];
-    memset(&pair, 0, sizeof pair);
-    pair.raw = -1;
-    assert_int_equal(uv_loop_init(&pair.loop), 0);
-    (void)uv_timer_init(&pair.loop, &pair.guard);
-    (void)uv_timer_start(&pair.guard, on_guard, 1, 1);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    begin_loop(&pair, fds);
     open_server(&pair, fds[1], 100, 10000);
     prepare(&pair.client, 100);
     assert_int_equal(stream_open_tls(&pair.client.stream, &pair.loop, fds[0], true, &events, client_context,
@@ -587,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_bytes_both_ways),
         cmocka_unit_test(test_what_may_not_wait_is_refused),
         cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_resumed_just_before_the_socket_is_read),
         cmocka_unit_test(test_paused_after_every_piece),
         cmocka_unit_test(test_half_closed),
         cmocka_unit_test(test_closing_says_so),
@@ -598,6 +657,7 @@ int main(void)
         cmocka_unit_test(test_who_speaks_something_else),
         cmocka_unit_test(test_a_connection_that_is_cut),
         cmocka_unit_test(test_renegotiation_is_refused),
+        cmocka_unit_test(test_a_server_may_not_renegotiate),
         cmocka_unit_test(test_a_flood_of_new_keys),
         cmocka_unit_test(test_a_client_says_whom_it_refuses),
     };
