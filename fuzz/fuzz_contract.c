@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * fuzz_contract.c - any bytes as a contract: loaded or told why not, never a crash; what was loaded explains itself, decides,
- * gives permits and takes them back, and lets callers wait.
+ * gives permits and takes them back, and lets callers wait. Where a contract has limits of a fleet, one process stands for it,
+ * or asks a store that answers at random or is away.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static void take_turns(const struct weir_contract *contract, struct weir_request
     struct weir_answer answer;
     bool was_held = false, has_ended = false;
     if (weir_contract_acquire(contract, &request, now, &answer, &permit) == 0 && permit.len > 0) {
-        if (answer.decision.outcome != WEIR_ALLOW && answer.decision.outcome != WEIR_DUPLICATE)
+        if (answer.decision.outcome == WEIR_DENY || answer.decision.outcome == WEIR_NEVER
+            || answer.decision.outcome == WEIR_REFUSED)
             abort();
         if (weir_release(limiter, permit.bytes, permit.len, now, &was_held) != 0 || !was_held)
             abort();
@@ -90,6 +92,49 @@ static void take_turns(const struct weir_contract *contract, struct weir_request
         weir_contract_waited(contract, &waiter, &answer);
 }
 
+static bool refuses(enum weir_outcome outcome)
+{
+    return outcome == WEIR_DENY || outcome == WEIR_NEVER || outcome == WEIR_REFUSED;
+}
+
+/* What is asked of a store is whole, what it or a policy says becomes one answer in order, and a shadow never refuses. */
+static void ask_store(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
+                      enum weir_outcome says)
+{
+    static struct weir_shared shared;
+    static struct weir_waiter_part parts[WEIR_ASKS_MAX];
+    static struct weir_shared_met met[WEIR_ASKS_MAX];
+    static struct weir_decision each[WEIR_ASKS_MAX];
+    struct weir_outage outages[WEIR_ASKS_MAX];
+    struct weir_waiter waiter = { .parts = parts, .part_room = WEIR_ASKS_MAX };
+    struct weir_answer answer;
+    bool is_refused = false;
+    if (weir_contract_begin(contract, request, now, &waiter, &answer, &shared) != 0 || shared.count == 0)
+        return;
+    for (size_t i = 0; i < shared.count; i++) {
+        const struct weir_shared_size *size = &shared.asks[i].size;
+        if (!size->is_unlimited && (size->capacity >> 52 != 0 || size->period >> 52 != 0 || size->tick == 0))
+            abort();
+        outages[i] = (struct weir_outage){ 0, i % 3 };
+        each[i] = (struct weir_decision){ .outcome = says, .retry_at = now };
+    }
+    if (says == WEIR_UNMETERED)
+        weir_contract_fall_back(contract, &shared,
+                                shared.count == 64 ? UINT64_MAX : (UINT64_C(1) << shared.count) - 1, outages,
+                                false, now, each);
+    for (size_t i = 0; i < shared.count; i++) {
+        met[i] = (struct weir_shared_met){ shared.asks[i].limit, shared.asks[i].cost, shared.asks[i].is_watched,
+                                           each[i] };
+        is_refused = is_refused || (refuses(each[i].outcome) && !shared.asks[i].is_watched);
+    }
+    weir_contract_end(contract, shared.rules, met, shared.count, &waiter, now, &answer);
+    if (answer.count != shared.count + waiter.count || refuses(answer.decision.outcome) != is_refused)
+        abort();
+    for (size_t i = 1; i < answer.count; i++)
+        if (answer.each[i].limit <= answer.each[i - 1].limit)
+            abort();
+}
+
 static void use(const struct weir_contract *contract, FILE *out)
 {
     static const struct weir_attribute attributes[] = {
@@ -109,6 +154,8 @@ static void use(const struct weir_contract *contract, FILE *out)
             abort();
         if (error == 0)
             take_turns(contract, request, count * WEIR_SECOND);
+        static const enum weir_outcome says[] = { WEIR_ALLOW, WEIR_DENY, WEIR_UNMETERED };
+        ask_store(contract, &request, count * WEIR_SECOND, says[count % 3]);
         struct weir_explain_options options = { .replicas = 3, .is_json = count % 2 == 0, .request = &request };
         if (count < 2 && weir_contract_explain(contract, &options, out) != 0)
             abort();
@@ -125,9 +172,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint8_t secret[16] = "a fuzzer's key";
     static const struct weir_allocator allocator = { allocate, release, NULL };
-    const struct weir_contract_options options = {
-        .keys = 16, .has_wall_offset = true, .secret = secret, .allocator = &allocator
-    };
+    const struct weir_contract_options options = { .keys = 16,
+                                                   .has_wall_offset = true,
+                                                   .secret = secret,
+                                                   .fleet =
+                                                       size % 2 == 0 ? WEIR_FLEET_ALONE : WEIR_FLEET_SHARED,
+                                                   .has_store = true,
+                                                   .allocator = &allocator };
     struct weir_contract *contract = NULL;
     struct weir_diagnostics *diagnostics = NULL;
     char *printed = NULL;
