@@ -30,11 +30,13 @@ class FleetTimeline(Timeline):
             self.where = AS_MADE
 
     def ask(self, kind, at, request, cost, times, peek, why, claim, wait, name):
+        parent = super()
+
         def go():
             if name:
                 self.makers.update({f"{name}.{number}" if times > 1 else name: self.contract.who
                                     for number in range(1, times + 1)})
-            return super(FleetTimeline, self).ask(kind, at, request, cost, times, peek, why, claim, wait, name)
+            return parent.ask(kind, at, request, cost, times, peek, why, claim, wait, name)
         return self.at(go)
 
     def write(self, at, why, doing, expect, cost=1, times=1, peek=False, claim=None, more=(), attempts=()):
@@ -43,13 +45,16 @@ class FleetTimeline(Timeline):
         super().write(at, why, doing, expect, cost, times, peek, claim, more, attempts)
 
     def on_permit(self, kind, at, name, change, why, claim):
-        return self.at(lambda: super(FleetTimeline, self).on_permit(kind, at, name, change, why, claim), self.makers[name])
+        parent = super()
+        return self.at(lambda: parent.on_permit(kind, at, name, change, why, claim), self.makers[name])
 
     def settle(self, at, name, cost, why=None, claim=None):
-        return self.at(lambda: super(FleetTimeline, self).settle(at, name, cost, why, claim), self.makers[name])
+        parent = super()
+        return self.at(lambda: parent.settle(at, name, cost, why, claim), self.makers[name])
 
     def cancel(self, at, name, why=None, claim=None):
-        return self.at(lambda: super(FleetTimeline, self).cancel(at, name, why, claim), self.makers[name])
+        parent = super()
+        return self.at(lambda: parent.cancel(at, name, why, claim), self.makers[name])
 
     def refund(self, at, request, cost, why=None, claim=None):
         def go():
@@ -60,10 +65,12 @@ class FleetTimeline(Timeline):
         return self.at(go)
 
     def reset(self, at, name, key, why=None, claim=None):
-        return self.at(lambda: super(FleetTimeline, self).reset(at, name, key, why, claim))
+        parent = super()
+        return self.at(lambda: parent.reset(at, name, key, why, claim))
 
     def reload(self, at, limits, why=None, claim=None):
-        return self.at(lambda: super(FleetTimeline, self).reload(at, limits, why, claim))
+        parent = super()
+        return self.at(lambda: parent.reload(at, limits, why, claim))
 
     def restart(self, at, why=None):
         def go():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the conformance files once more, as a real store is asked: `python3 test/oracle/store_grid.py FOLDER`.
 
-Every limit gets `scope: fleet`, and every instant lies on the store's tick: 1 us, or 1 ms where a limit's numbers need it
+Every limit gets `scope: fleet` (in files about fleets those that have it), and every instant lies on the store's tick: 1 us, or 1 ms where a limit's numbers need it
 (algorithms 4.2). An instant that does not is moved to the tick before it, or behind it where it is hardly later, so the two sides
 of a boundary are the ticks on its two sides. The oracle decides at the moved instants, and what it says of lengths of time is the
 first tick that is not early. So these files are the same stories, and other numbers only where a nanosecond mattered.
@@ -9,7 +9,7 @@ first tick that is not early. So these files are the same stories, and other num
 What a store does not know is left out, and why is told on standard output as `left out: NAME: WHY`: files with limits that cannot
 be shared, and single steps: stale readings of the clock (a store has its own), what lies beyond ten years, and reloads of another
 size, where a store converts a key when it is next asked (4.2); the story goes on under the sizes that it has. A restart is played,
-and nothing is lost by it.
+and of what is shared nothing is lost by it. The store stays where it is.
 """
 
 import pathlib
@@ -20,6 +20,7 @@ from math import gcd
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import fleet_timeline  # noqa: E402
 import models  # noqa: E402
 import timeline as base  # noqa: E402
 
@@ -67,20 +68,27 @@ def why_not(limits):
     return None if tick_of(limits) else "its numbers fit no script"
 
 
-class GridTimeline(base.Timeline):
+class Grid:
+    """What is put before a class of timelines."""
+
+    claims_hold = False  # what is claimed is claimed of the nanosecond, and of a store that comes and goes
     left_out = []  # (name, why)
 
-    def __init__(self, name, title, limits, start=None):
+    def __init__(self, name, title, limits, start=None, **more):
         self.ends = why_not(limits)
         self.tick = tick_of(limits) or MICROSECOND
         models.TICK = self.tick
-        super().__init__(name, title, limits, start)
+        super().__init__(name, title, limits, start, **more)
         if self.ends:
             self.left_out.append((name, self.ends))
             self.named[""] = 0  # nobody is asked, and random files want to have named somebody
-        else:
+        elif self.is_shared_by_itself():
             self.limits = self.first = [{**fields, "scope": "fleet", "when-store-fails": "closed"} for fields in limits]
         self.given, self.dropped, self.reloads = limits, 0, 0
+
+    def is_shared_by_itself(self):
+        """Whether no limit of the file says who shares it."""
+        return True
 
     def skip(self):
         self.step_count += 1  # who counts steps comes to an end
@@ -97,9 +105,6 @@ class GridTimeline(base.Timeline):
         models.TICK = self.tick
         return (self.ends is None and self.now <= self.instant(at) <= models.HORIZON - self.tick
                 and all(name in self.named for name in names))
-
-    def compare(self, entry):
-        """What is claimed was claimed of the nanosecond."""
 
     def finish(self):
         models.TICK = self.tick
@@ -148,12 +153,6 @@ class GridTimeline(base.Timeline):
             return self.skip()
         return super().reload(self.instant(at), limits if isinstance(limits, str) else self.limits, why, claim)
 
-    def restart(self, at, why=None):
-        if not self.plays(at):
-            return self.skip()
-        self.operations.add("restart")
-        return self.write(self.instant(at), why, "restart: true", {})
-
     def text(self):
         lines = super().text().split("\n")
         unit = "1 us" if self.tick == MICROSECOND else "1 ms"
@@ -161,13 +160,66 @@ class GridTimeline(base.Timeline):
         return "\n".join(lines)
 
 
+class GridTimeline(Grid, base.Timeline):
+    def restart(self, at, why=None):
+        if not self.plays(at):
+            return self.skip()
+        self.operations.add("restart")
+        return self.write(self.instant(at), why, "restart: true", {})
+
+
+class GridFleet(Grid, fleet_timeline.FleetTimeline):
+    """Several replicas and one store, which stays. A replica trusts a refusal for up to five seconds, so what another gives back
+    meanwhile it may see late: nothing is asked of it then."""
+
+    TRUST = 5 * models.SECOND
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.denied, self.given_back = {}, {}  # the latest instants, by replica
+
+    def is_shared_by_itself(self):
+        return False
+
+    def may_be_late(self, at):
+        here = None if self.where is fleet_timeline.AS_MADE else self.where
+        last = self.denied.get(here)
+        return (last is not None and at <= last + self.TRUST
+                and any(given >= last for replica, given in self.given_back.items() if replica != here))
+
+    def ask(self, kind, at, request, cost, times, peek, why, claim, wait, name):
+        if self.plays(at) and self.may_be_late(self.instant(at)):
+            return self.skip()
+        return super().ask(kind, at, request, cost, times, peek, why, claim, wait, name)
+
+    def decided(self, results):
+        expect = super().decided(results)
+        if "deny" in expect:
+            self.denied[self.contract.who] = results[-1].at
+            expect.pop("limits", None)  # those that were not asked again are left out
+        return expect
+
+    def write(self, at, why, doing, *args, **more):
+        if doing.split(":")[0] in ("settle", "cancel", "refund", "reset", "release", "restart"):
+            self.given_back[self.contract.who] = at
+        super().write(at, why, doing, *args, **more)
+
+    def skip(self):
+        self.where = fleet_timeline.AS_MADE
+        return super().skip()
+
+    def restart(self, at, why=None):
+        return super().restart(self.instant(at), why) if self.plays(at) else self.skip()
+
+    def store(self, at, event, why=None):
+        self.skip()
+
+
 def timelines():
-    """Those of generate.py, but for those that are about fleets by themselves."""
-    base.Timeline = GridTimeline  # before the modules take it from there
+    """Those of generate.py."""
+    base.Timeline, fleet_timeline.FleetTimeline = GridTimeline, GridFleet  # before the modules take them from there
     import generate
-    for timeline in generate.timelines(without=("fleet_cases", "roam_fleet")):
-        if timeline.ends is None or timeline.step_count > timeline.dropped:
-            yield timeline
+    yield from generate.timelines()
 
 
 def main():
@@ -180,7 +232,7 @@ def main():
             continue
         (folder / f"{timeline.name}.test.yaml").write_text(timeline.text(), encoding="utf-8")
         files, steps, dropped = files + 1, steps + played, dropped + timeline.dropped
-    for name, why in GridTimeline.left_out:
+    for name, why in Grid.left_out:
         print(f"left out: {name}: {why}")
     print(f"{files} files, {steps} steps, {dropped} steps left out")
 

@@ -69,6 +69,8 @@ class Entry:
 
 
 class Timeline:
+    claims_hold = True  # store_grid.py plays other instants than those that claims are about
+
     def __init__(self, name, title, limits, start=None):
         self.name, self.title, self.limits, self.start = name, title, limits, start
         self.first = limits
@@ -165,7 +167,7 @@ class Timeline:
 
     def compare(self, entry):
         for fact, value in entry.claim.items():
-            assert entry.expect.get(fact) == value, (self.name, entry.parts, fact, value, entry.expect)
+            assert not self.claims_hold or entry.expect.get(fact) == value, (self.name, entry.parts, fact, value, entry.expect)
 
     def write(self, at, why, doing, expect, cost=1, times=1, peek=False, claim=None, more=(), attempts=()):
         parts = [f"at: {duration(at)}", doing, *more]
