@@ -151,10 +151,28 @@ static void writes_commands(void **state)
     assert_int_equal(strlen(script_version()), 12);
 }
 
+/* The name that a store has for the script that decides. */
+static int tell_hash(void)
+{
+    static char room[SCRIPT_COMMAND_MAX];
+    static struct resp_command command;
+    struct script_item item;
+    struct script_call call = call_of(&item, &bucket);
+    struct text out = text_of(room, sizeof room);
+    struct resp_command_parser parser = RESP_COMMAND_START;
+    if (!script_put_decide(&out, SCRIPT_BY_HASH, &call)
+        || resp_command_parse(&parser, room, out.len, false, &command) != RESP_DONE)
+        return 1;
+    printf("%.*s\n", (int)command.words[1].len, command.words[1].at);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc >= 3 && strcmp(argv[1], "drive") == 0)
         return script_drive(argv[2], argc > 3);
+    if (argc == 2 && strcmp(argv[1], "hash") == 0)
+        return tell_hash();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_only_what_the_script_replies),
         cmocka_unit_test(tells_lengths_in_ns),
