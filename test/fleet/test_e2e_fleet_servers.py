@@ -6,12 +6,13 @@ LABELS: e2e
 import os
 import re
 import subprocess
+import tempfile
 import time
 import unittest
 
 from fleet import Fleet, check, contract, decisions, is_ready, shared, storm, wait_for
 from fault_proxy import PASS, FaultProxy
-from stores import Store
+from stores import Cluster, Store
 
 BUILD = os.environ.get('WEIR_BUILD', 'build')
 SOURCE = os.environ.get('WEIR_SOURCE', '.')
@@ -20,12 +21,16 @@ TEXT = contract(('name: wide', *shared('rate: 40/52w', 'burst: 40')),
                 ('name: day', *shared('algorithm: fixed-window', 'rate: 1000/52w', key='[]')))
 
 
-def acl_of_documentation():
-    """The ACL line that docs/fleet.md gives: what weir needs and nothing else."""
+def documented_user(name):
+    """The words behind `user NAME` in docs/fleet.md, with a password in place: what is needed and nothing else."""
     with open(os.path.join(SOURCE, 'docs', 'fleet.md')) as file:
-        lines = re.findall(r'^    (user weir .*)$', file.read(), re.M)
-    assert len(lines) == 1, lines
-    return lines[0]
+        line, = re.findall(r'^    user %s (.*)$' % name, file.read(), re.M)
+    return line.replace('PASSWORD', 'pw').split()
+
+
+def denied(store):
+    """What users were refused, by the store's own log."""
+    return [dict(zip(entry[::2], entry[1::2]))[b'object'] for entry in store.command('ACL', 'LOG')]
 
 
 class Servers(unittest.TestCase):
@@ -63,32 +68,54 @@ class Servers(unittest.TestCase):
                 wait_for(lambda: 'WRONGPASS' in fleet[0].log())
                 self.assertNotIn('wrong@', fleet[0].log(), 'no secret in the log')
 
+    def ask_everything(self, url):
+        """Every algorithm, retries, reservations and permits."""
+        text = contract(('name: wide', *shared('rate: 40/52w', 'burst: 40')),
+                        ('name: win', *shared('algorithm: sliding-window', 'rate: 1000/52w')),
+                        ('name: fix', *shared('algorithm: fixed-window', 'rate: 1000/52w', 'retries: { free-within: 60s, by: id }')),
+                        ('name: log', *shared('algorithm: sliding-log', 'rate: 45/52w')),
+                        ('name: jobs', 'when: { path: /jobs }', *shared('algorithm: concurrency', 'at-most: 2', 'hold: 9s')))
+        with Fleet(text, url, 2) as fleet:
+            counted = decisions(storm(fleet.servers, 40, clients=4))
+            self.assertEqual(counted, {'allow': 40, 'deny': 40})
+            for _ in range(2):
+                self.assertEqual(check(fleet[0], 'r', attributes={'id': 'x'})['http'], 200)
+            held = check(fleet[0], 's', path='/v1/reserve')
+            for call, more in (('settle', '{"reservation":"%s","cost":0}' % held['reservation']),
+                               ('refund', '{"attributes":{"tenant":"r"},"cost":1}')):
+                self.assertEqual(fleet[1].ask('POST', '/v1/' + call, more).status, 200)
+            permit = check(fleet[0], path='/v1/acquire', attributes={'path': '/jobs'}, tenant='j')['permit']
+            for call in ('renew', 'release'):
+                self.assertEqual(fleet[1].ask('POST', '/v1/' + call, '{"permit":"%s"}' % permit).status, 200)
+            reset = fleet[0].ask('POST', '/v1/reset', '{"limit":"wide","key":{"tenant":"acme"}}', unix='admin.sock')
+            self.assertEqual(reset.status, 204, reset.text)
+
     def test_the_least_rights(self):
-        """The user that docs/fleet.md describes is enough, and every right of it is needed."""
-        line = acl_of_documentation()
-        with Store(acl='user default off\n' + line.replace('PASSWORD', 'pw')) as store:
-            url = store.url_as('weir', 'pw')
-            text = contract(('name: wide', *shared('rate: 40/52w', 'burst: 40')),
-                            ('name: win', *shared('algorithm: sliding-window', 'rate: 1000/52w', key='[]')),
-                            ('name: fix', *shared('algorithm: fixed-window', 'rate: 1000/52w', 'retries: { free-within: 60s, by: id }')),
-                            ('name: log', *shared('algorithm: sliding-log', 'rate: 1000/52w')))
-            with Fleet(text, url, 2) as fleet:
-                counted = decisions(storm(fleet.servers, 40, clients=4, attributes={'id': 'x'}))
-                self.assertEqual(counted['allow'] + counted.get('duplicate', 0), 80 if 'duplicate' in counted else 40)
-                held = check(fleet[0], 'r', path='/v1/reserve', attributes={'id': 'y'})
-                self.assertEqual(held['decision'], 'allow')
-                done = fleet[1].ask('POST', '/v1/settle', '{"reservation":"%s","cost":1}' % held['reservation'])
-                self.assertEqual(done.status, 200, done.text)
-            # Permits, and what the administrator's command needs.
-            with Fleet(contract(shared('algorithm: concurrency', 'at-most: 2', 'hold: 9s')), url, 1) as fleet:
-                permit = check(fleet[0], path='/v1/acquire')['permit']
-                self.assertEqual(fleet[0].ask('POST', '/v1/renew', '{"permit":"%s"}' % permit).status, 200)
-                self.assertEqual(fleet[0].ask('POST', '/v1/release', '{"permit":"%s"}' % permit).status, 200)
-            done = run_weir('fleet', 'status', store=url)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            # Nothing that was refused to this user was asked for.
-            log = store.command('ACL', 'LOG')
-            self.assertEqual([dict(zip(e[::2], e[1::2]))[b'object'] for e in log], [])
+        """The users that docs/fleet.md describes can do everything that weir does, and are refused nothing."""
+        with Store() as store:
+            for name in ('weir', 'operator'):
+                store.command('ACL', 'SETUSER', name, *documented_user(name))
+            self.ask_everything(store.url_as('weir', 'pw'))
+            self.assertEqual(denied(store), [])
+            for words in (('status',), ('keys', '--limit', 'wide'), ('keys', '--limit', 'wide', '--reset', '--all', '--yes')):
+                done = run_weir('fleet', words[0], self.contract_file(), *words[1:], store=store.url_as('operator', 'pw'))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(denied(store), [])
+
+    def test_the_least_rights_in_a_cluster(self):
+        with Cluster() as cluster:
+            for node in cluster.nodes:
+                node.command('ACL', 'SETUSER', 'weir', *documented_user('weir'))
+            self.ask_everything(cluster.url.replace('//', '//weir:pw@'))
+            for node in cluster.nodes:
+                self.assertEqual(denied(node), [])
+
+    def contract_file(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        path = os.path.join(folder, 'weir.yaml')
+        with open(path, 'w') as file:
+            file.write(TEXT)
+        return path
 
     def test_without_the_right_to_load_scripts(self):
         with Store() as store:
@@ -165,14 +192,19 @@ class Servers(unittest.TestCase):
 
     def test_the_command_shows_and_resets(self):
         with Store(password='secret') as store, Fleet(TEXT, store.url, 1) as fleet:
-            storm(fleet.servers, 50)
+            self.assertEqual(decisions(storm(fleet.servers, 50))['allow'], 40)
             status = run_weir('fleet', 'status', store=store.url)
             self.assertEqual(status.returncode, 0, status.stderr)
             self.assertIn(f'127.0.0.1:{store.port}', status.stdout)
             self.assertNotIn('secret', status.stdout + status.stderr)
-            keys = run_weir('fleet', 'keys', '--limit', 'wide', store=store.url)
+            path = self.contract_file()
+            keys = run_weir('fleet', 'keys', path, '--limit', 'wide', store=store.url)
             self.assertEqual(keys.returncode, 0, keys.stderr)
-            self.assertIn('acme', keys.stdout)
+            self.assertIn('tenant=acme', keys.stdout)
+            reset = run_weir('fleet', 'keys', path, 'tenant=acme', '--limit', 'wide', '--reset', '--yes', store=store.url)
+            self.assertEqual(reset.returncode, 0, reset.stderr)
+            with Fleet(TEXT, store.url, 1) as fresh:  # which remembers no refusal
+                self.assertEqual(check(fresh[0], mode='peek')['limits'][0]['remaining'], 40)
 
 
 def run_weir(*words, store=None):
