@@ -186,7 +186,8 @@ static void hear(struct world *world, struct flight *flight)
         end_call(flight, CARRIER_REFUSED, (struct slice){ 0 });
         return;
     }
-    flight->from->process->good_at = world->now;
+    if (!contains((struct slice){ flight->reply.at, 1 }, "-"))
+        flight->from->process->bad_at = WEIR_NO_TIME;
     end_call(flight, CARRIER_REPLY, flight->reply);
 }
 
@@ -318,6 +319,10 @@ static void answered(struct fleet_decision *decision)
     assert_int_equal(asked->done, 1);
     asked->done_at = world->now;
     assert_true(world->now <= asked->asked_at + world->deadline);
+    struct process *process = asked->worker->process;
+    for (size_t i = 0; i < decision->count; i++)
+        if (decision->met[i].decision.reason == WEIR_REASON_STORE && process->bad_at == WEIR_NO_TIME)
+            process->bad_at = world->now;
     if (asked->undoes)
         fleet_undo(asked->worker->fleet, decision);
     if (world->told != NULL)
@@ -453,7 +458,7 @@ static void open_process(struct world *world, struct process *process, const cha
                                                    .secret = secret,
                                                    .fleet = WEIR_FLEET_SHARED,
                                                    .has_store = true };
-    *process = (struct process){ .world = world, .worker_count = workers };
+    *process = (struct process){ .world = world, .worker_count = workers, .bad_at = WEIR_NO_TIME };
     int code = weir_contract_parse(&process->contract, text, strlen(text), "test", &options, &diagnostics);
     if (code != 0)
         weir_diagnostics_print(diagnostics, stderr, false);

@@ -68,7 +68,7 @@ struct process {
     size_t worker_count;
     char lines[8192]; /* of the log */
     size_t lines_len;
-    weir_ns good_at; /* an answer came in time */
+    weir_ns bad_at;  /* the first answer by policy since one of the store's came in time; WEIR_NO_TIME */
     unsigned probes; /* under way */
 };
 
