@@ -46,20 +46,40 @@ static struct weir_decision denial(const struct item *item, weir_ns now, const s
                                    .reset_at = known->reset_at };
 }
 
-/* Whether a limit that takes part is known to refuse. */
+/* Tells requests apart by the keys and costs of all that take part. */
+static uint32_t set_of(const struct fleet_work *work)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < work->item_count; i++)
+        if (work->items[i].at != NOT_ASKED && !work->items[i].ask.is_watched)
+            sum += (work->items[i].hash + work->items[i].ask.cost) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(sum >> 32);
+}
+
+static void hash_keys(struct fleet_work *work)
+{
+    for (size_t i = 0; i < work->item_count; i++) {
+        struct item *item = &work->items[i];
+        if (item->at == NOT_ASKED || item->ask.is_watched)
+            continue;
+        item->hash = denied_hash(work->fleet->common->denied, item->name, &item->ask.size);
+        item->may_keep = denied_may_keep(spec_of(work, item));
+    }
+    work->set = set_of(work);
+}
+
+/* Whether the limit that bound the answer to this request last time is known to refuse it still. */
 static bool is_known_refused(struct fleet_work *work)
 {
     struct fleet *fleet = work->fleet;
     bool is_refused = false, may_answer = may_answer_alone(work);
+    hash_keys(work);
     for (size_t i = 0; i < work->item_count; i++) {
         struct item *item = &work->items[i];
         struct denied_answer known;
-        item->may_keep =
-            !item->ask.size.is_unlimited && !item->ask.is_watched && denied_may_keep(spec_of(work, item));
-        if (!item->may_keep)
-            continue;
-        item->hash = denied_hash(fleet->common->denied, item->name, &item->ask.size);
-        if (!denied_find(fleet->common->denied, item->hash, item->ask.cost, work->now, &known, &item->is_there)
+        if (!item->may_keep
+            || !denied_find(fleet->common->denied, item->hash, work->set, item->ask.cost, work->now, &known,
+                            &item->is_there)
             || !may_answer)
             continue;
         item->decision = denial(item, work->now, &known);
@@ -70,25 +90,36 @@ static bool is_known_refused(struct fleet_work *work)
     return is_refused;
 }
 
-/* Keep what was refused; forget it where the key was charged since. */
 static void keep_refusal(struct fleet_work *work, const struct group *group, const struct item *item)
 {
     const struct script_answer *answer = &work->answers[item->at];
-    struct denied *denied = work->fleet->common->denied;
-    if (!item->may_keep)
-        return;
-    if (answer->outcome == WEIR_DENY) {
-        const struct denied_seen seen = { item->ask.cost,
-                                          group->errand.now,
-                                          denied_holds(spec_of(work, item), &item->ask.size, item->ask.cost,
-                                                       answer->remaining, answer->retry_after),
-                                          work->generation,
-                                          { answer->remaining, item->decision.retry_at,
-                                            item->decision.reset_at } };
-        denied_learn(denied, item->hash, &seen);
-    } else if (item->is_there && answer->is_charged) {
-        denied_drop(denied, item->hash, group->errand.now);
+    weir_ns holds = denied_holds(spec_of(work, item), &item->ask.size, item->ask.cost, answer->remaining,
+                                 answer->retry_after);
+    const struct denied_seen seen = {
+        item->ask.cost, group->errand.now,
+        holds,          work->generation,
+        work->set,      { answer->remaining, item->decision.retry_at, item->decision.reset_at }
+    };
+    if (item->may_keep && may_answer_alone(work))
+        denied_learn(work->fleet->common->denied, item->hash, &seen);
+}
+
+/* Keep what bound the refusal: the limit that frees last. Forget what was known of a key that was charged since. */
+static void keep_refusals(struct fleet_work *work, const struct group *group)
+{
+    const struct item *last = NULL;
+    for (size_t i = 0; i < work->item_count; i++) {
+        const struct item *item = &work->items[i];
+        if (item->group != group || item->ask.is_watched)
+            continue;
+        const struct script_answer *answer = &work->answers[item->at];
+        if (answer->outcome == WEIR_DENY && (last == NULL || item->decision.retry_at > last->decision.retry_at))
+            last = item;
+        if (item->is_there && answer->is_charged)
+            denied_drop(work->fleet->common->denied, item->hash, group->errand.now);
     }
+    if (last != NULL)
+        keep_refusal(work, group, last);
 }
 
 /* ---- Answers of the store ------------------------------------------------------------------------------------------------ */
@@ -134,8 +165,8 @@ static void read_answers(struct fleet_work *work, struct group *group)
         work->is_refused |= !item->ask.is_watched && refuses(answer->outcome);
         if (answer->was_damaged)
             tell_damage(work, item);
-        keep_refusal(work, group, item);
     }
+    keep_refusals(work, group);
 }
 /* Of the first concurrency limit, in contract order. */
 static uint64_t first_fence(const struct fleet_work *work)

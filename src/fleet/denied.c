@@ -25,7 +25,7 @@ struct entry {
     weir_ns sent_at; /* a mark: when it was dropped */
     uint64_t cost;   /* a mark: UINT64_MAX */
     struct denied_answer answer;
-    uint32_t generation;
+    uint32_t generation, set;
 };
 static_assert(sizeof(struct entry) == 64, "a cache line");
 
@@ -144,8 +144,8 @@ weir_ns denied_holds(const struct weir_limit *limit, const struct weir_shared_si
     }
 }
 
-bool denied_find(struct denied *denied, uint64_t hash, uint64_t cost, weir_ns now, struct denied_answer *out,
-                 bool *is_there)
+bool denied_find(struct denied *denied, uint64_t hash, uint32_t set, uint64_t cost, weir_ns now,
+                 struct denied_answer *out, bool *is_there)
 {
     struct entry seen = { .until = 0 };
     struct entry *entry = find(lock_set(denied, hash), hash);
@@ -153,7 +153,7 @@ bool denied_find(struct denied *denied, uint64_t hash, uint64_t cost, weir_ns no
         seen = *entry;
     unlock_set(denied, hash);
     *is_there = now >= seen.sent_at && now < seen.until && seen.cost != UINT64_MAX;
-    if (!*is_there || seen.generation != denied_generation(denied) || cost != seen.cost)
+    if (!*is_there || seen.generation != denied_generation(denied) || cost != seen.cost || set != seen.set)
         return false;
     *out = seen.answer;
     return true;
@@ -168,7 +168,7 @@ void denied_learn(struct denied *denied, uint64_t hash, const struct denied_seen
     /* An answer that was asked for before the key was dropped, or before a newer answer, says nothing. */
     if (entry->until <= seen->sent_at || seen->sent_at > entry->sent_at)
         *entry = (struct entry){ hash,         seen->sent_at + trusted, seen->sent_at, seen->cost,
-                                 seen->answer, seen->generation };
+                                 seen->answer, seen->generation,        seen->set };
     unlock_set(denied, hash);
 }
 

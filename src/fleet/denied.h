@@ -4,7 +4,9 @@
  *
  * Idea: who hammers a budget that is used up asks the same question again and again; the first answer already said when it will
  * be another. Until then the process answers by itself, at whichever worker, and says exactly what the store would (B61): for
- * the same cost only, and only for as long as what is left stays the same number. For a cost of one that is until it passes.
+ * the same cost only, and only for as long as what is left stays the same number. For a cost of one that is until it passes. Of a
+ * request that meets several limits the one that bound the answer is kept, for the same request: with another key beside it
+ * another limit may free later.
  *
  * The time counts from the sending of the command, so it never reaches beyond the instant that the store meant, and is trusted for
  * DENIED_TRUST_NS at most. Given back tokens (refund, settlement, cancel, reset, an undone charge) make a refusal untrue: those
@@ -50,10 +52,10 @@ struct denied_answer {
     weir_ns retry_at, reset_at;
 };
 
-/* Whether `cost` is known to be refused at `now`. *is_there: something is known of the key, which a request that passes makes
+/* Whether `cost` is known to be refused at `now`, beside the other questions of `set` (any number that tells requests apart). *is_there: something is known of the key, which a request that passes makes
    out of date: denied_drop(). */
-bool denied_find(struct denied *denied, uint64_t hash, uint64_t cost, weir_ns now, struct denied_answer *out,
-                 bool *is_there);
+bool denied_find(struct denied *denied, uint64_t hash, uint32_t set, uint64_t cost, weir_ns now,
+                 struct denied_answer *out, bool *is_there);
 
 /* For how long after its sending an answer holds, that refused `cost` for `retry_after` with `remaining` left: until what is left
    may be another number. 0: it is not known. */
@@ -64,7 +66,7 @@ weir_ns denied_holds(const struct weir_limit *limit, const struct weir_shared_si
 struct denied_seen {
     uint64_t cost;
     weir_ns sent_at, holds;
-    uint32_t generation;
+    uint32_t generation, set;
     struct denied_answer answer; /* as it was given */
 };
 void denied_learn(struct denied *denied, uint64_t hash, const struct denied_seen *seen);

@@ -199,7 +199,7 @@ struct fleet_work {
     weir_ns now; /* the request's */
     weir_ns heard_at;
     bool is_advancing, is_refused, is_late, is_undone, is_done;
-    uint32_t generation; /* of what is known to be denied */
+    uint32_t generation, set; /* of what is known to be denied */
 };
 /* NULL: too many, or out of memory. */
 struct fleet_work *work_new(struct fleet *fleet, weir_ns now, void (*expire)(struct due *due, weir_ns now));

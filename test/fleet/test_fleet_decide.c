@@ -413,6 +413,25 @@ static void a_cost_that_never_passes_is_said_although_another_limit_is_known_to_
     world_close(&world);
 }
 
+static void what_is_known_of_several_limits_is_what_bound_the_answer(void **state)
+{
+    (void)state;
+    open_at_once(CONTRACT LIMIT("tenants", OF_TENANT, "rate: 10/1s, burst: 5")
+                     LIMIT("paths", OF_PATH, "rate: 1/1s, burst: 5"),
+                 1);
+    assert_true(world_decide(&world, 0, "a", 5)->decision.passes);
+    assert_int_equal(asked_met(world_decide(&world, 0, "a", 1), 0)->outcome,
+                     WEIR_DENY); /* both refuse; the path for longer */
+    size_t sent = world.sent;
+    struct asked *again = world_decide(&world, 0, "a", 1);
+    assert_int_equal(world.sent, sent);
+    assert_int_equal(again->decision.count, 1);
+    assert_int_equal(asked_met(again, 1)->retry_at, world.now + WEIR_SECOND);
+    assert_false(world_decide(&world, 0, "b", 1)->decision.passes); /* another tenant's may free later: asked */
+    assert_int_equal(world.sent, sent + 1);
+    world_close(&world);
+}
+
 /* ---- Reservations and permits -------------------------------------------------------------------------------------------- */
 
 static void a_reservation_is_settled_at_any_process(void **state)
@@ -675,6 +694,7 @@ int main(void)
         cmocka_unit_test(what_is_refused_elsewhere_is_undone_from_within_done),
         cmocka_unit_test(one_of_many_carries_the_script),
         cmocka_unit_test(a_cost_that_never_passes_is_said_although_another_limit_is_known_to_refuse),
+        cmocka_unit_test(what_is_known_of_several_limits_is_what_bound_the_answer),
         cmocka_unit_test(a_reservation_is_settled_at_any_process),
         cmocka_unit_test(a_reservation_in_several_hash_tags_is_one),
         cmocka_unit_test(permits_are_given_and_returned_at_any_process),
