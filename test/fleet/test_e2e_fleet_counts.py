@@ -95,7 +95,8 @@ class Counts(unittest.TestCase):
             left = sum(look['own']['remaining'] for look in looks)
             self.assertLessEqual(left, REPLICAS * 30 - 70)
             self.assertGreaterEqual(left, REPLICAS * 30 - 70 - REPLICAS)
-            self.assertEqual({look['wide']['remaining'] for look in looks}, {30})
+            # (Where its own is used up, an answer says nothing of the others.)
+            self.assertEqual({look['wide']['remaining'] for look in looks if 'wide' in look} - {30}, set())
 
 
 if __name__ == '__main__':
