@@ -100,7 +100,8 @@ void cli_sleep_until(weir_ns at)
         ;
 }
 
-struct weir_contract *contract_open(const char *command, const char *path, bool warns)
+static struct weir_contract *open_as(const char *command, const char *path, bool warns,
+                                     const struct weir_contract_options *options)
 {
     struct weir_contract *contract = NULL;
     struct weir_diagnostics *diagnostics = NULL;
@@ -108,8 +109,7 @@ struct weir_contract *contract_open(const char *command, const char *path, bool 
         path = contract_default(command);
     if (path == NULL)
         return NULL;
-    struct weir_contract_options options = { .lost_at = cli_now(), .fleet = WEIR_FLEET_ALONE };
-    int error = weir_contract_load(&contract, path, &options, &diagnostics);
+    int error = weir_contract_load(&contract, path, options, &diagnostics);
     (void)fflush(stdout);
     if (diagnostics != NULL && (error != 0 || warns))
         weir_diagnostics_print(diagnostics, stderr, wants_colour(stderr));
@@ -117,4 +117,18 @@ struct weir_contract *contract_open(const char *command, const char *path, bool 
         complain(command, "%s: %s", path, weir_error_text(error));
     weir_diagnostics_free(diagnostics);
     return error == 0 ? contract : NULL;
+}
+
+struct weir_contract *contract_open(const char *command, const char *path, bool warns)
+{
+    struct weir_contract_options options = { .lost_at = cli_now(), .fleet = WEIR_FLEET_ALONE };
+    return open_as(command, path, warns, &options);
+}
+
+struct weir_contract *contract_open_shared(const char *command, const char *path)
+{
+    struct weir_contract_options options = { .lost_at = cli_now(),
+                                             .fleet = WEIR_FLEET_SHARED,
+                                             .has_store = true };
+    return open_as(command, path, false, &options);
 }

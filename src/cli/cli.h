@@ -32,6 +32,7 @@ int cmd_explain(int argc, char **argv);
 int cmd_test(int argc, char **argv);
 int cmd_lint(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_fleet(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -56,6 +57,9 @@ const char *contract_default(const char *command);
  * this process, which stands for the whole fleet. The caller frees it.
  */
 struct weir_contract *contract_open(const char *command, const char *path, bool warns);
+
+/* The same as a server loads it: limits of scope: fleet are in the store, which the caller looks for. */
+struct weir_contract *contract_open_shared(const char *command, const char *path);
 
 /* The instant at which the command began: what is decided here is decided then, and nothing was counted before. */
 weir_ns cli_now(void);

@@ -15,13 +15,14 @@ static const struct command commands[] = {
     { "test", cmd_test, "play test files in virtual time" },
     { "lint", cmd_lint, "warn about what a contract probably does not mean" },
     { "import", cmd_import, "make a contract of a foreign configuration" },
+    { "fleet", cmd_fleet, "look at the store that a fleet shares, and at its keys" },
     { "version", cmd_version, "print the version" },
     { "help", cmd_help, "print this text, or a command's" },
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 /* Commands that a later version brings. */
-static const char *const later[] = { "replay", "simulate", "top", "bench", "fleet" };
+static const char *const later[] = { "replay", "simulate", "top", "bench" };
 
 static const struct command *command_find(const char *name)
 {

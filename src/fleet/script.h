@@ -124,4 +124,7 @@ bool script_is_unknown(struct slice reply);
 /* Names the text of all scripts: 12 hex digits, for `weir fleet status`. */
 const char *script_version(void);
 
+/* The name by which a store knows the script that decides (SCRIPT EXISTS). */
+struct slice script_hash(void);
+
 #endif

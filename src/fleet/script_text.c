@@ -88,3 +88,8 @@ const char *script_version(void)
     pthread_once(&once, name_all);
     return version;
 }
+
+struct slice script_hash(void)
+{
+    return (struct slice){ script_source(SCRIPT_DECIDE)->hash, SHA1_HEX_LEN };
+}

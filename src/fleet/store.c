@@ -224,7 +224,8 @@ size_t store_client_nodes(const struct carrier *carrier, struct store_node *out,
                                                 .is_up = is_up(node),
                                                 .why = why_of(node),
                                                 .slots = client->topology->is_whole ? SLOT_COUNT : node->slots,
-                                                .outage = node->outage };
+                                                .outage = node->outage,
+                                                .incarnation = node->asker.known };
     }
     return count;
 }

@@ -38,6 +38,7 @@ struct store_node {
     const char *why; /* why it is not; "" */
     unsigned slots;
     struct outage *outage;
+    struct incarnation incarnation;
 };
 size_t store_client_nodes(const struct carrier *carrier, struct store_node *out, size_t room);
 

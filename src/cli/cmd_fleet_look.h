@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cmd_fleet_look.h - one key in the store: its name read back, what is left of it, how that is said.
+ *
+ * Idea: what is left is asked of the same script that decides, as a look that takes nothing; so it is what a request would meet.
+ */
+#ifndef WEIR_CLI_CMD_FLEET_LOOK_H
+#define WEIR_CLI_CMD_FLEET_LOOK_H
+
+#include "cli/cmd_fleet.h"
+#include "cli/request.h"
+#include "fleet/name.h"
+#include "fleet/script.h"
+
+/* Longest command about one key, without the text of a script. */
+#define COMMAND_MAX (2 * NAME_MAX_LEN + 1024)
+
+struct keys {
+    struct fleet_session session;
+    const struct weir_contract *contract;
+    const struct weir_contract_limit *limit;
+    struct cli_request chosen;
+    const char *contract_path, *store_url, *limit_name;
+    bool is_reset, is_all, is_yes, is_json;
+    bool shows_progress;
+    uint64_t seen, found, forgotten;
+};
+
+/* One key in the store, and what is asked about it. */
+struct look {
+    char name[NAME_MAX_LEN];
+    size_t name_len;
+    struct cli_request attributes; /* names of the key's attributes; values below */
+    char values[NAME_MAX_LEN];
+    bool is_readable; /* the attributes are known: a long key has only its digest */
+    bool has_size;
+    struct weir_shared_size size;
+    struct script_item item;
+    struct script_call call;
+    char *commands;           /* both, one behind the other */
+    struct fleet_ask asks[2]; /* PTTL, and a look */
+    size_t ask_count;
+};
+
+/* A name as the store gives it becomes a look. False: it is not one of the limit's keys that were chosen. */
+bool look_init(const struct keys *keys, struct look *look, struct slice name);
+
+/* Ask when the key goes, and what is left of it. Whole: the store may not know the script. False: memory is out. */
+bool look_begin(struct keys *keys, struct look *look, enum script_form form);
+/* Wait for the answers. False: the store could not be had. */
+bool look_wait(struct keys *keys, struct look *look);
+void look_end(struct keys *keys, struct look *look);
+
+void look_print_text(const struct keys *keys, const struct look *look);
+void look_print_json(const struct keys *keys, const struct look *look);
+
+#endif
