@@ -36,7 +36,7 @@ class Composite(unittest.TestCase):
             items.append(Item(limit, key, cost, retry, watched=r.random() < 0.15, estimate=r.random() < 0.5))
         return items
 
-    def run_seed(self, seed, count):
+    def run_seed(self, seed, count, program="redis-server"):
         run = Run(SIZES, seed)
         r, kept, held = run.random, [], []
         for serial in range(1, count + 1):
@@ -65,12 +65,15 @@ class Composite(unittest.TestCase):
                 run.settle(r.choice("FP"), [item for item in items if not item.watched] or items)
             elif held and held[-1][1]:
                 run.hold(r.choice("NEE"), held[-1][1], held[-1][0])
-        run.check(self, resp3=seed % 2 == 1)
+        run.check(self, resp3=seed % 2 == 1, program=program)
 
     def test_all_or_nothing(self):
         for seed in range(4):
             with self.subTest(seed=seed):
                 self.run_seed(600 + seed, 7_000)
+
+    def test_on_valkey(self):
+        self.run_seed(650, 5_000, "valkey-server")
 
 
 if __name__ == "__main__":
