@@ -84,6 +84,11 @@ class B63(unittest.TestCase):
             self.assertLess(client.slowest(), SOON)
             denied = fleet.metric('weir_decisions_total{limit="limit-0",decision="deny"}')
             self.assertEqual(denied, 0, 'an outage is not "over the limit"')
+            self.assertGreater(fleet.metric('weir_decisions_total{limit="limit-0",decision="allow"}'), 0)
+            policy = 'closed' if fails == 'closed' else 'open'
+            self.assertGreater(fleet.metric('weir_undecided_total{limit="limit-0",policy="%s",reason="store"}' % policy), 0)
+            self.assertEqual(fleet.logs('event=store-away'), 1, 'told once')
+            self.assertEqual(fleet.logs('event=store-back'), 1)
             self.assertLess(asked, 60, 'the breaker spares a store that does not answer')
             self.assertLess(burst - seen - asked, 200, 'no work was saved up for its return')
             during = [(asked - began, answer) for asked, _, answer in client.answers if began + 0.3 <= asked <= ended]
