@@ -3,8 +3,8 @@
  * handle.c - handles as bytes. Names that follow each other share most of their front (a group's all the tag), so each is written
  * as what it adds to the one before.
  *
- * A number has one spelling, a name must be one of ours with a limit's algorithm in it, and a group's names have one hash tag: then
- * a handle that somebody made up reads no key that is not a limit's.
+ * A number has one spelling, and a name must be one of ours with a limit's algorithm in it: a handle that somebody made up reaches no
+ * key that is not a limit's. The names of a group have one hash tag in a Cluster, and any elsewhere.
  */
 #include "fleet/handle.h"
 
