@@ -279,7 +279,8 @@ WEIR_API struct weir *weir_contract_limiter(const struct weir_contract *contract
  *                                      // weir_contract_fall_back() gives it
  *     weir_contract_end(contract, &shared.rules, met, count, &waiter, now, &answer);
  *
- * weir_contract_decide() and its kin answer of such a contract as if the store were away.
+ * weir_contract_decide() and its kin answer of such a contract as if the store were away since it was loaded, and let nobody wait
+ * whose request meets shared limits; weir_contract_refund() leaves these out.
  */
 
 /* The longest key of a shared limit. */
@@ -340,8 +341,12 @@ struct weir_shared_met {
  *   out     the answer, where shared->count is 0. A request that limits of this process refuse asks nothing of the store; the
  *           shared limits are then left out of the answer.
  *
- * Where out->decision.outcome is WEIR_WAIT it waits for limits of this process first: when it has ended and passed,
- * weir_contract_shared() has the questions, and it goes on as above.
+ * Where out->decision.outcome is WEIR_WAIT it waits for limits of this process first, and shared->count is 0. When it has ended,
+ * waiter->is_tentative says that shared limits have a say: where it passed, weir_contract_shared() has the questions (a reload may
+ * have left none) and it goes on as above; else weir_contract_waited() has the answer.
+ *
+ * A request with is_peek charges nothing; its waiter only carries what was seen to weir_contract_end(). waiter->count is 0 where
+ * no limit of this process was met.
  *
  * Returns as weir_contract_wait().
  */
@@ -373,7 +378,9 @@ struct weir_outage {
  *   asked    a bit for each shared->asks[i] that is to be answered.
  *   outages  of each, by its index.
  *   is_peek  takes nothing.
- *   each     written for the bits of `asked`. Policy and reason are set; under WEIR_POLICY_LOCAL it is WEIR_ALLOW, _DENY or _NEVER.
+ *   each     written for the bits of `asked`. Policy and reason are set; under WEIR_POLICY_LOCAL it is WEIR_ALLOW, _DENY,
+ *            or WEIR_DUPLICATE of what passed here before (limit.retries_free_within). A cost above the limit is WEIR_NEVER whatever
+ *            the policy, and a key that is not counted WEIR_ALLOW, both without one: no store is needed to know that.
  */
 WEIR_API void weir_contract_fall_back(const struct weir_contract *contract, const struct weir_shared *shared,
                                       uint64_t asked, const struct weir_outage *outages, bool is_peek,
@@ -385,6 +392,7 @@ WEIR_API void weir_contract_fall_back(const struct weir_contract *contract, cons
  *
  *   rules   weir_shared.rules.
  *   met     ascending by limit. Those that take part decide with the waiter's whether it passes.
+ *   met     may be empty. met[i].limit counts, not met[i].decision.limit.
  *   waiter  of weir_contract_begin(), ended and passed; or NULL where the request met no limit of this process.
  * Threads: as weir_contract_decide().
  */

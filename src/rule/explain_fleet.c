@@ -180,8 +180,7 @@ void explain_store(struct text *text, const struct explanation *explanation)
     }
     text_format(text, "\n  deadline      %s of one decision%s\n", deadline,
                 store->deadline == STORE_DEADLINE ? " (default)" : "");
-    text_put(
-        text,
-        "  noticed       a store that comes back empty is noticed with the next connection; a flush without "
-        "one is not\n");
+    text_put(text, "  noticed       a store that comes back empty is noticed with the next connection, one "
+                   "that was flushed "
+                   "within ten seconds; till then its keys begin whole\n");
 }

@@ -122,7 +122,7 @@ static int reset_once(const struct rules *rules, const char *limit, const struct
 {
     unsigned char key[KEY_PLAIN_MAX];
     const struct rule *rule;
-    size_t key_len;
+    size_t key_len = 0;
     int error = read_named(rules, limit, attributes, count, fault, &rule, key, &key_len);
     if (error != 0)
         return error;
