@@ -22,6 +22,7 @@ struct consult {
     size_t room;               /* of parts, and of met */
     bool is_asking;            /* the fleet has `decision` */
     bool has_waited;
+    bool is_crowded; /* it could wait, and there is no room for more that do */
     struct weir_shared_met *met;
     struct weir_waiter_part parts[];
 };
@@ -31,7 +32,8 @@ struct sharing {
     struct worker *worker;
     struct consult *spare;
     size_t spare_count;
-    size_t bytes, max;    /* of all that are under way */
+    size_t bytes; /* of all that are under way; of those that wait for their turn: worker->parked_bytes */
+    size_t max;
     struct consult *last; /* when there is no more room: used within one start() */
 };
 
@@ -80,10 +82,33 @@ static void consult_init(struct consult *consult, struct worker *worker, struct 
     consult->copy = NULL;
     consult->is_asking = false;
     consult->has_waited = false;
+    consult->is_crowded = false;
     ask->held = consult;
 }
 
-/* NULL: there is no room. Who can wait is copied beforehand: afterwards it may have ended. */
+/* Of one that is under way, its copy included. */
+static size_t bytes_of(const struct consult *consult)
+{
+    return size_of(consult->room) + (consult->copy == NULL ? 0 : consult->copy->size);
+}
+
+/* Who can wait, where one more may, is copied beforehand: afterwards it may have ended. False: out of memory. */
+static bool copy_who_waits(struct consult *consult, const struct weir_request *request, bool is_peek)
+{
+    if (request->wait == 0 || is_peek)
+        return true;
+    consult->copy = request_copy_new(request);
+    if (consult->copy == NULL)
+        return false;
+    consult->is_crowded = bytes_of(consult) > WORKER_PARKED_MAX - consult->parked.worker->parked_bytes;
+    if (consult->is_crowded) {
+        free(consult->copy);
+        consult->copy = NULL;
+    }
+    return true;
+}
+
+/* NULL: there is no room. */
 static struct consult *consult_new(struct sharing *sharing, struct ask *ask, size_t room)
 {
     if (sharing->bytes >= sharing->max)
@@ -94,15 +119,11 @@ static struct consult *consult_new(struct sharing *sharing, struct ask *ask, siz
     if (consult == NULL)
         return NULL;
     consult_init(consult, sharing->worker, ask);
-    if (ask->request->wait > 0 && !ask->is_peek) {
-        consult->copy = request_copy_new(ask->request);
-        if (consult->copy == NULL) {
-            free(consult);
-            return NULL;
-        }
-        sharing->bytes += consult->copy->size;
+    if (!copy_who_waits(consult, ask->request, ask->is_peek)) {
+        free(consult);
+        return NULL;
     }
-    sharing->bytes += size_of(consult->room);
+    sharing->bytes += bytes_of(consult);
     return consult;
 }
 
@@ -110,7 +131,7 @@ static void consult_free(struct sharing *sharing, struct consult *consult)
 {
     if (consult == sharing->last)
         return;
-    sharing->bytes -= size_of(consult->room) + (consult->copy == NULL ? 0 : consult->copy->size);
+    sharing->bytes -= bytes_of(consult);
     free(consult->copy);
     if (sharing->spare_count == WORKER_SPARE_MAX) {
         free(consult);
@@ -137,8 +158,24 @@ static weir_ns answered_at(struct worker *worker, const struct consult *consult)
     return now > asked ? now : asked;
 }
 
-/* The parts of the verdict beside its answer, which is there. */
-static void fill_verdict(struct worker *worker, struct consult *consult, struct verdict *verdict)
+/* Those that wait have a bound of their own: they may be many, and others are asking the store meanwhile. */
+static void count_as_parked(struct consult *consult)
+{
+    struct worker *worker = consult->parked.worker;
+    sharing_of(worker)->bytes -= bytes_of(consult);
+    worker->parked_bytes += bytes_of(consult);
+}
+
+static void count_as_asking(struct consult *consult)
+{
+    struct worker *worker = consult->parked.worker;
+    sharing_of(worker)->bytes += bytes_of(consult);
+    worker->parked_bytes -= bytes_of(consult);
+}
+
+/* The parts of the verdict beside its answer, which is there. `wait`: of one that did not wait. */
+static void fill_verdict(struct worker *worker, struct consult *consult, enum answer_wait wait,
+                         struct verdict *verdict)
 {
     const struct ask *ask = consult->parked.waiter.owner;
     const struct weir_waiter *waiter = &consult->parked.waiter;
@@ -146,12 +183,11 @@ static void fill_verdict(struct worker *worker, struct consult *consult, struct 
     verdict->has_waited = consult->has_waited;
     verdict->waited = consult->has_waited ? waiter->waited : 0;
     verdict->handle = SLICE("");
-    verdict->wait = consult->has_waited ? waiting_why_in_vain(&verdict->answer, waiter)
-                                        : waiting_why_not(ask, &verdict->answer);
+    verdict->wait = consult->has_waited ? waiting_why_in_vain(&verdict->answer, waiter) : wait;
     waiting_take_gift(worker, ask, waiter->count > 0 ? waiter : NULL, verdict);
     if (consult->has_waited)
         waiting_count_end(worker, &verdict->answer, waiting_end_of(&verdict->answer), verdict->waited);
-    else if (consult->copy != NULL && !outcome_passes(verdict->answer.decision.outcome)
+    else if ((consult->copy != NULL || consult->is_crowded) && !outcome_passes(verdict->answer.decision.outcome)
              && weir_answer_may_wait(&verdict->answer))
         waiting_count_end(worker, &verdict->answer, WAIT_REFUSED, 0);
 }
@@ -192,7 +228,7 @@ static void on_met(struct fleet_decision *decision)
     bool passes = outcome_passes(verdict->answer.decision.outcome);
     if (!passes && decision->passes)
         fleet_undo(worker->store.fleet, decision);
-    fill_verdict(worker, consult, verdict);
+    fill_verdict(worker, consult, ANSWER_WAIT_UNTOLD, verdict); /* of shared limits nobody waits */
     if (passes)
         add_handle(decision, waiter->owner, verdict);
     answer_consult(worker, consult, decision->handle);
@@ -227,13 +263,18 @@ static void ask_store(struct worker *worker, struct consult *consult, weir_ns no
     fleet_decide(worker->store.fleet, shared, &consult->decision);
 }
 
-/* Nothing is decided: what was charged here is undone. */
-static void fail_consult(struct worker *worker, struct consult *consult, int result)
+/* What was charged here, and nobody has decided upon. */
+static void undo_here(struct worker *worker, struct consult *consult)
 {
-    struct ask *ask = consult->parked.waiter.owner;
     struct weir_waiter *waiter = &consult->parked.waiter;
     if (waiter->is_tentative && waiter->count > 0)
         weir_waiter_undo(weir_contract_limiter(worker->server->contract), waiter, ticker_now(worker));
+}
+
+static void fail_consult(struct worker *worker, struct consult *consult, int result)
+{
+    struct ask *ask = consult->parked.waiter.owner;
+    undo_here(worker, consult);
     consult_free(sharing_of(worker), consult);
     ask_finish(worker->decider, ask, result, NULL);
 }
@@ -248,10 +289,11 @@ static void consult_ended(struct parked *parked)
     struct weir_waiter *waiter = &parked->waiter;
     const struct ask *ask = waiter->owner;
     consult->has_waited = true;
+    count_as_asking(consult);
     waiting_unpark(parked);
     if (!outcome_passes(waiter->decision.outcome) || !waiter->is_tentative) {
         weir_contract_waited(contract, waiter, &verdict->answer);
-        fill_verdict(worker, consult, verdict);
+        fill_verdict(worker, consult, ANSWER_WAIT_UNTOLD, verdict);
         answer_consult(worker, consult, NULL);
         return;
     }
@@ -268,7 +310,18 @@ static void consult_ended(struct parked *parked)
     }
     weir_contract_end(contract, worker->shared.rules, NULL, 0, waiter, answered_at(worker, consult),
                       &verdict->answer);
-    fill_verdict(worker, consult, verdict);
+    fill_verdict(worker, consult, ANSWER_WAIT_UNTOLD, verdict);
+    answer_consult(worker, consult, NULL);
+}
+
+/* No shared limit has a say. While ask->request is at hand. */
+static void answer_here(struct worker *worker, struct consult *consult)
+{
+    const struct ask *ask = consult->parked.waiter.owner;
+    struct verdict *verdict = &worker->verdict;
+    bool is_crowded = consult->is_crowded && weir_answer_may_wait(&verdict->answer);
+    fill_verdict(worker, consult, is_crowded ? ANSWER_WAIT_CROWDED : waiting_why_not(ask, &verdict->answer),
+                 verdict);
     answer_consult(worker, consult, NULL);
 }
 
@@ -283,23 +336,30 @@ static void go_on(struct worker *worker, struct consult *consult, int result)
     } else if (worker->shared.count > 0) {
         ask_store(worker, consult, ask->now);
     } else if (verdict->answer.decision.outcome == WEIR_WAIT) {
+        count_as_parked(consult);
         waiting_park(&consult->parked);
     } else {
-        fill_verdict(worker, consult, verdict);
-        answer_consult(worker, consult, NULL);
+        answer_here(worker, consult);
     }
+}
+
+static int begin(struct worker *worker, struct consult *consult)
+{
+    const struct ask *ask = consult->parked.waiter.owner;
+    struct weir_request request = *ask->request;
+    if (consult->copy == NULL)
+        request.wait = 0;
+    return weir_contract_begin(worker->server->contract, &request, ask->now, &consult->parked.waiter,
+                               &worker->verdict.answer, &worker->shared);
 }
 
 /* There is no room for one more: the last piece of memory, in which nothing waits. */
 static void start_without_room(struct sharing *sharing, struct ask *ask)
 {
     struct worker *worker = sharing->worker;
-    struct weir_request request = *ask->request;
-    request.wait = 0;
     consult_init(sharing->last, worker, ask);
-    int result = weir_contract_begin(worker->server->contract, &request, ask->now,
-                                     &sharing->last->parked.waiter, &worker->verdict.answer, &worker->shared);
-    go_on(worker, sharing->last, result);
+    sharing->last->is_crowded = ask->request->wait > 0 && !ask->is_peek;
+    go_on(worker, sharing->last, begin(worker, sharing->last));
 }
 
 static void on_start(struct decider *decider, struct ask *ask)
@@ -322,10 +382,9 @@ static void on_start(struct decider *decider, struct ask *ask)
             start_without_room(sharing, ask);
             return;
         }
-        result = weir_contract_begin(contract, ask->request, ask->now, &consult->parked.waiter,
-                                     &worker->verdict.answer, &worker->shared);
+        result = begin(worker, consult);
         if (result == 0 && worker->shared.count > consult->room) {
-            weir_waiter_undo(weir_contract_limiter(contract), &consult->parked.waiter, ask->now);
+            undo_here(worker, consult);
             result = WEIR_ERR_WAITER;
         }
         room = WEIR_ASKS_MAX; /* a reload came in between */
@@ -346,6 +405,7 @@ static void on_cancel(struct decider *decider, struct ask *ask, int why)
     } else if (!consult->is_asking) {
         if (!waiting_leave(parked, why))
             return;
+        count_as_asking(consult);
         consult_free(sharing, consult);
         ask_finish(decider, ask, why, NULL);
     } else if (why == ASK_DRAINED) {

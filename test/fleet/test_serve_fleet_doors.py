@@ -144,6 +144,64 @@ class HangingUp(unittest.TestCase):
                 self.assertEqual(check(fleet[0])['decision'], 'allow')
 
 
+class Waiting(unittest.TestCase):
+    """For a limit of the process, and then for the store."""
+
+    PACED = contract(('name: paced', 'key: [tenant]', 'rate: 1/10m', 'burst: 1', 'wait: { up-to: 2h, queue: 5 }'),
+                     shared('name: all', 'rate: 1/d', 'burst: 9'))
+
+    def park(self, server, connection):
+        parked = server.metric('weir_waiting')
+        connection.send(request('POST', '/v1/check', body(wait=7000)))
+        wait_for(lambda: server.metric('weir_waiting') == parked + 1)
+
+    def test_who_hangs_up_leaves_the_queue_and_asked_nothing(self):
+        with Store() as store, Fleet(self.PACED, store.url, count=1, workers=1) as fleet:
+            self.assertEqual(check(fleet[0])['decision'], 'allow')
+            with fleet[0].connect() as first, fleet[0].connect() as second:
+                self.park(fleet[0], first)
+                self.park(fleet[0], second)
+            wait_for(lambda: fleet[0].metric('weir_waiting') == 0)
+            self.assertEqual(fleet[0].waits('left'), 2)
+            look = check(fleet[0], mode='peek', cost=0)
+            self.assertEqual({limit['limit']: limit['remaining'] for limit in look['limits']}['all'], 8)
+
+    def test_refusals_say_why_nobody_waits(self):
+        with Store() as store, Fleet(self.PACED, store.url, count=1, workers=1) as fleet:
+            check(fleet[0])
+            self.assertIn('send `wait`', check(fleet[0])['detail'])
+            self.assertIn('later than you can wait', check(fleet[0], wait=5)['detail'])
+            self.assertEqual(fleet[0].waits('refused'), 1)
+
+    def test_a_drain_tells_those_who_wait(self):
+        with Store() as store, Server(self.PACED, hooked=True, args=['--store', store.url],
+                                      env={'WEIR_TEST_SECOND_MS': '20'}) as server, server.connect() as connection:
+            wait_for(lambda: is_ready(server))
+            check(server)
+            self.park(server, connection)
+            server.process.send_signal(signal.SIGTERM)
+            reply = connection.reply()
+            self.assertEqual(reply.status, 503)
+            self.assertIn('the server ends', reply.json['detail'])
+
+    def test_a_reload_while_it_waits(self):
+        """Its turn comes under another contract: with the shared limit, or without it."""
+        for last in (self.PACED.replace('1/10m', '100/s'), contract(('name: paced', 'key: [tenant]', 'rate: 100/s', 'burst: 1',
+                                                                  'wait: { up-to: 2h, queue: 5 }'))):
+            with Store() as store, Fleet(self.PACED, store.url, count=1, workers=2) as fleet, \
+                    fleet[0].connect() as connection:
+                check(fleet[0])
+                self.park(fleet[0], connection)
+                with open(fleet[0].contract, 'w') as file:
+                    file.write(last)
+                self.assertEqual(fleet[0].ask('POST', '/v1/reload', unix='admin.sock').status, 200)
+                answer = answer_of(connection.reply())
+                self.assertEqual(answer['decision'], 'allow')
+                self.assertGreater(answer['waited'], 0)
+                names = [limit['limit'] for limit in answer['limits']]
+                self.assertEqual(names, ['paced', 'all'] if 'fleet' in last else ['paced'])
+
+
 class Reloads(unittest.TestCase):
     def reload(self, server, text):
         with open(server.contract, 'w') as file:
