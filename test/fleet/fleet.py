@@ -9,7 +9,7 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 for _folder in ('support', 'doors'):
     sys.path.insert(0, os.path.join(HERE, '..', _folder))
-from door import PATIENCE, Server, wait_for  # noqa: E402,F401
+from door import BUILD, PATIENCE, Server, wait_for  # noqa: E402,F401
 
 # Where counts must be exact, nothing may come too late on a machine that is busy with other tests.
 UNHURRIED = '5s'

@@ -5,11 +5,11 @@ LABELS: e2e
 """
 import itertools
 import os
-import threading
+import subprocess
 import time
 import unittest
 
-from fleet import Fleet, check, contract, decisions, shared, storm, wait_for
+from fleet import BUILD, Fleet, check, contract, decisions, shared, storm, wait_for
 from fault_proxy import CUT_AFTER, CUT_BEFORE, PASS, FaultProxy
 from stores import Store
 
@@ -233,6 +233,10 @@ class B59(unittest.TestCase):
     def test_B59_b_without_a_shared_limit_each_has_ten_and_the_contract_says_so(self):
         with Fleet(contract((*self.LIMIT, 'key: [tenant]')), None, 3, is_ready=False) as fleet:
             self.assertEqual(decisions(check(fleet[i % 3], 'k') for i in range(60)), {'allow': 30, 'deny': 30})
+            told = subprocess.run([os.path.join(BUILD, 'weir'), 'explain', fleet[0].contract, '--replicas', '3'],
+                                  capture_output=True, text=True, check=True).stdout
+            self.assertRegex(told, r'shared +each process counts by itself')
+            self.assertRegex(told, r'3 replicas +admit 60 at once \(around an edge\)')
 
     def outage(self, fails):
         """Six requests, then the store goes, then requests up to the 40th, then it is back; gives the three parts.
