@@ -112,7 +112,7 @@ static int take_names(struct keys *keys, struct resp_reader *reader, uint32_t co
         if (ready == (*is_first ? 1 : CHUNK_MAX) || (i + 1 == count && ready > 0)) {
             keys->found += ready;
             status = finish_chunk(keys, looks, ready, *is_first ? SCRIPT_WHOLE : SCRIPT_BY_HASH);
-            *is_first = false; /* from here on the node knows the script */
+            *is_first = *is_first && !look_asks_script(&looks[0]); /* else the node knows the script now */
             ready = 0;
         }
     }
@@ -157,21 +157,31 @@ static int scan_step(struct keys *keys, size_t node, char cursor[24], bool *is_f
     return status;
 }
 
-/* Walk over every node that keeps keys. */
+static int walk_node(struct keys *keys, size_t node)
+{
+    char cursor[24] = "0";
+    bool is_first = true;
+    int status;
+    do
+        status = scan_step(keys, node, cursor, &is_first);
+    while (status == EXIT_YES && strcmp(cursor, "0") != 0);
+    return status;
+}
+
+/* Walk over every node that keeps keys, unless some slot is nobody's: a part of the keys is not all of them. */
 static int walk(struct keys *keys)
 {
     static struct store_node nodes[FLEET_NODES_MAX]; /* large for the stack */
     size_t count = store_client_nodes(keys->session.carrier, nodes, FLEET_NODES_MAX);
     int status = EXIT_YES;
-    for (size_t i = 0; i < count && status == EXIT_YES; i++) {
-        char cursor[24] = "0";
-        bool is_first = true;
-        if (nodes[i].slots == 0)
-            continue;
-        do
-            status = scan_step(keys, i, cursor, &is_first);
-        while (status == EXIT_YES && strcmp(cursor, "0") != 0);
-    }
+    unsigned slots = 0;
+    for (size_t i = 0; i < count; i++)
+        slots += nodes[i].is_up ? nodes[i].slots : 0;
+    if (slots != SLOT_COUNT)
+        return away(keys);
+    for (size_t i = 0; i < count && status == EXIT_YES; i++)
+        if (nodes[i].is_up && nodes[i].slots > 0)
+            status = walk_node(keys, i);
     progress(keys, true);
     return status;
 }

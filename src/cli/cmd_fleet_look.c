@@ -123,6 +123,11 @@ static uint64_t wall_us(void)
     return (uint64_t)(weir_wall_offset() + (int64_t)weir_now()) / WEIR_MICROSECOND;
 }
 
+bool look_asks_script(const struct look *look)
+{
+    return look->has_size && !look->size.is_unlimited;
+}
+
 /* Ask when the key goes, and what is left of it. Whole: the store may not know the script. */
 bool look_begin(struct keys *keys, struct look *look, enum script_form form)
 {
@@ -139,8 +144,7 @@ bool look_begin(struct keys *keys, struct look *look, enum script_form form)
     look->item = (struct script_item){ .name = name, .limit = keys->limit->spec, .size = look->size };
     look->call =
         (struct script_call){ .verb = SCRIPT_PEEK, .items = &look->item, .count = 1, .wall_us = wall_us() };
-    bool asks_script =
-        look->has_size && !look->size.is_unlimited && script_put_decide(&text, form, &look->call);
+    bool asks_script = look_asks_script(look) && script_put_decide(&text, form, &look->call);
     struct slice peek = { text.at + ttl.len, text.len - ttl.len };
     fleet_ask_begin(&keys->session, &look->asks[0], SIZE_MAX, name_slot(name), ttl);
     if (asks_script)

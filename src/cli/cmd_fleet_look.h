@@ -45,6 +45,9 @@ struct look {
 /* A name as the store gives it becomes a look. False: it is not one of the limit's keys that were chosen. */
 bool look_init(const struct keys *keys, struct look *look, struct slice name);
 
+/* Whether it is one whose numbers the script tells. */
+bool look_asks_script(const struct look *look);
+
 /* Ask when the key goes, and what is left of it. Whole: the store may not know the script. False: memory is out. */
 bool look_begin(struct keys *keys, struct look *look, enum script_form form);
 /* Wait for the answers. False: the store could not be had. */

@@ -352,6 +352,8 @@ void node_close(struct node *node)
     incarnation_stop(&node->asker);
     link_close(node->link);
     flights_release(node, false);
+    if (node->client->topology->has_outages && !node->client->is_closing)
+        outage_left(node->outage); /* nobody asks there any more */
 }
 
 static uint64_t earlier(uint64_t x, uint64_t y)

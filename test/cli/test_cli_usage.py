@@ -8,7 +8,7 @@ import unittest
 
 from cli import SOURCE, WRONG, YES, CliTest
 
-COMMANDS = ("serve", "check", "explain", "test", "lint", "import", "version", "help")
+COMMANDS = ("serve", "check", "explain", "test", "lint", "import", "fleet", "version", "help")
 
 # why, arguments, the one line on standard error
 MISTAKES = (

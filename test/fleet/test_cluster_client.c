@@ -371,11 +371,14 @@ static void a_replica_that_takes_over_is_found(void **state)
 
     rig_kill(&nodes.at[0]);
     rig_until(&rig, nodes_up(&rig, &count) == MASTERS - 1);
+    struct outage *gone = rig.carrier->outage(rig.carrier, 0);
+    (void)outage_failed(gone, WEIR_SECOND);
     until_up(&rig, MASTERS); /* a new one, without a request that was sent astray */
     rig_until(&rig, rig_call(&rig, &one, 0, "DBSIZE") == CARRIER_REPLY);
     struct incarnation after = rig.carrier->incarnation(rig.carrier, 0);
     assert_true(after.id == before.id && after.began_at_us == before.began_at_us); /* it was replicated */
     rig_until(&rig, (nodes_up(&rig, &count), count == MASTERS)); /* the dead one is not dialled for ever */
+    assert_true(outage_now(gone).began_at == WEIR_NO_TIME);      /* and is no outage any more */
     rig_close(&rig);
     stop(&nodes);
 }
