@@ -4,11 +4,12 @@
 LABELS: e2e
 """
 import os
+import subprocess
 import tempfile
 import unittest
 
 from fleet import Fleet, check, contract, decisions, is_ready, shared
-from door import Server, free_port, wait_for
+from door import BUILD, Server, free_port, wait_for
 from stores import Store
 
 # No tokens come back while a test runs, so that counts are exact.
@@ -234,6 +235,18 @@ class Starting(unittest.TestCase):
                         env={'WEIR_STORE': f'redis://127.0.0.1:{free_port()}'}) as server:
                 wait_for(lambda: is_ready(server))
                 self.assertEqual(check(server)['decision'], 'allow')
+
+    def test_check_decides_alone_and_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'weir.yaml')
+            with open(path, 'w') as file:
+                file.write(contract(shared(*TWENTY)))
+            done = subprocess.run([os.path.join(BUILD, 'weir'), 'check', path, 'tenant=acme', '--times', '21'],
+                                  capture_output=True, text=True, env={'PATH': os.environ['PATH']})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ['allow'] * 20 + ['deny'])
+            self.assertIn('scope: fleet are counted in this process alone', done.stderr)
+            self.assertEqual(done.stderr.count('\n'), 1)
 
     def test_a_store_that_no_limit_needs_is_told(self):
         with Store() as store, Server(args=['--store', store.url]) as server:
