@@ -391,8 +391,8 @@ WEIR_API void weir_contract_fall_back(const struct weir_contract *contract, cons
  * binding decision first of all.
  *
  *   rules   weir_shared.rules.
- *   met     ascending by limit. Those that take part decide with the waiter's whether it passes.
- *   met     may be empty. met[i].limit counts, not met[i].decision.limit.
+ *   met     ascending by limit; may be empty. Those that take part decide with the waiter's whether it passes. met[i].limit
+ *           counts, not met[i].decision.limit.
  *   waiter  of weir_contract_begin(), ended and passed; or NULL where the request met no limit of this process.
  * Threads: as weir_contract_decide().
  */

@@ -101,7 +101,6 @@ static int start_once(const struct weir_contract *contract, const struct rules *
     if (error != 0)
         return error;
     struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
-    waiter->is_tentative = false;
     if (rules->is_apart && questions_have_shared(rules, &questions))
         return shared_decide_away(contract, &asking, request, &questions, waiter, out);
     return wait_questions(&asking, &questions, request->wait, waiter, out);
