@@ -48,9 +48,8 @@ class B31(unittest.TestCase):
                 self.assertEqual((first['decision'], first['policy'], first['reason']), ('refused', 'closed', 'store'))
                 wait_for(lambda: check(fleet[0], 'other', mode='peek')['decision'] == 'allow')
                 self.assertEqual(self.store.keys_without_expiry(), [], 'not even now')
-                for _ in range(4):
-                    check(fleet[0], fault.kind)
-                self.assertEqual(check(fleet[0], fault.kind)['decision'], 'deny', 'the limit is reached')
+                # The window may end meanwhile, on a busy machine; then the next one is used up.
+                wait_for(lambda: check(fleet[0], fault.kind)['decision'] == 'deny')
                 for _ in range(2):
                     time.sleep(self.WINDOW + 0.1)
                     self.assertEqual(check(fleet[0], fault.kind)['decision'], 'allow', 'a window later')
@@ -69,11 +68,11 @@ class B31(unittest.TestCase):
                     self.assertEqual(self.store.keys_without_expiry(), [])
 
     def test_B31_in_ten_thousand_requests_no_key_is_ever_without_expiry(self):
-        text = contract(shared('algorithm: fixed-window', 'rate: 3000/1m'),
+        text = contract(('when: { path: [/f, /s, /l] }', *shared('algorithm: fixed-window', 'rate: 1000/1m')),
                         ('when: { path: /b }', *shared('rate: 100/s', 'burst: 100')),
                         ('when: { path: /s }', *shared('algorithm: sliding-window', 'rate: 100/1s')),
                         ('when: { path: /l }', *shared('algorithm: sliding-log', 'rate: 20/1s')))
-        leaks, paths = [], itertools.cycle(('/b', '/s', '/l', '/none'))
+        leaks, paths = [], itertools.cycle(('/b', '/s', '/l', '/f'))
         admin = self.store.client()
 
         def watch(command):  # between any two commands: the proxy asks before it passes one on
