@@ -24,7 +24,7 @@ class Log(unittest.TestCase):
     def test_sizes_that_change(self):
         for i, family in enumerate(FAMILIES):
             with self.subTest(family=i):
-                wander(self, "l", family, 400 + i, 11_000 if family[0].capacity < 1000 else 2_000)
+                wander(self, "l", family, 400 + i, 12_000 if family[0].capacity < 100 else 4_000)
 
 
 if __name__ == "__main__":
