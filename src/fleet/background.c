@@ -381,6 +381,13 @@ static void probe(struct nurse *nurse, weir_ns now)
     errand_send(&nurse->errand, now);
 }
 
+/* For how long the breaker waits for news of a probe: longer than its nurse, who tells in time, or two could be under way. */
+static weir_ns probe_time(const struct fleet *fleet)
+{
+    weir_ns deadline = fleet->options.deadline;
+    return deadline < WEIR_DAY ? 2 * deadline + 100 * WEIR_MILLISECOND : deadline;
+}
+
 static void nurse_expire(struct due *due, weir_ns now)
 {
     struct nurse *nurse = (struct nurse *)((char *)due - offsetof(struct nurse, due));
@@ -391,7 +398,7 @@ static void nurse_expire(struct due *due, weir_ns now)
         nurse_free(nurse);
         return;
     }
-    if (outage_probe(nurse->outage, now, fleet->options.deadline) == OUTAGE_PROBE)
+    if (outage_probe(nurse->outage, now, probe_time(fleet)) == OUTAGE_PROBE)
         probe(nurse, now);
     else
         reschedule(nurse, now);
