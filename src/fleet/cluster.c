@@ -95,27 +95,37 @@ static void keep_replicas(struct cluster *cluster, const struct cluster_map *map
     cluster->replica_count = count;
 }
 
-/* Give each slot to the node of its owner; those are claimed. Gives how many changed. */
+/* The nodes of a map by their index: those that serve something are claimed. */
+static void claim_owners(struct client *client, const struct cluster_map *map, struct node **found)
+{
+    bool is_claimed[CLUSTER_NODES_MAX] = { false };
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        uint16_t index = map->owner[slot];
+        if (index == CLUSTER_NOBODY || is_claimed[index])
+            continue;
+        is_claimed[index] = true;
+        found[index] = node_claim(client, &map->nodes[index].at);
+    }
+}
+
+/* Give each slot to the node of its owner. Gives how many changed. */
 static unsigned assign(struct client *client, const struct cluster_map *map)
 {
-    static const uint16_t nobody = CLUSTER_NOBODY;
     struct cluster *cluster = cluster_of(client);
-    struct node *last = NULL;
-    uint16_t last_index = nobody;
+    struct node *found[CLUSTER_NODES_MAX] = { NULL };
     unsigned changed = 0;
+    claim_owners(client, map, found);
     for (size_t i = 0; i < client->node_count; i++)
         client->nodes[i]->slots = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
-        if (map->owner[slot] != last_index) { /* looked up once for a run of slots */
-            last_index = map->owner[slot];
-            last = last_index == nobody ? NULL : node_claim(client, &map->nodes[last_index].at);
-        }
-        changed += cluster->owner[slot] != last;
-        cluster->owner[slot] = last;
-        if (last != NULL) {
-            last->slots++;
-            last->role = ROLE_MASTER;
-        }
+        uint16_t index = map->owner[slot];
+        struct node *node = index == CLUSTER_NOBODY ? NULL : found[index];
+        changed += cluster->owner[slot] != node;
+        cluster->owner[slot] = node;
+        if (node == NULL)
+            continue;
+        node->slots++;
+        node->role = ROLE_MASTER;
     }
     return changed;
 }

@@ -101,7 +101,10 @@ static void take_record(struct incarnation_asker *asker, const struct resp_value
     struct incarnation read;
     if (value->type == RESP_BULK && incarnation_read(value->text, &read)) {
         asker->known = read;
-        send_step(asker, STEP_KEEP);
+        if (asker->looks++ % INCARNATION_KEEP_EVERY == 0)
+            send_step(asker, STEP_KEEP);
+        else
+            settle(asker, INCARNATION_KNOWN);
         return;
     }
     asker->is_damaged = value->type != RESP_NULL;

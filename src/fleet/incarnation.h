@@ -19,6 +19,8 @@
 /* More than a year: the slowest limits that people write are by the year. */
 #define INCARNATION_EXPIRY_MS (UINT64_C(400) * 86400 * 1000)
 #define INCARNATION_PERIOD_MS 10000
+/* Every how many looks its expiry begins anew: about once an hour. */
+#define INCARNATION_KEEP_EVERY 360
 
 #define INCARNATION_KEY_MAX 48
 #define INCARNATION_TEXT_MAX 40
@@ -42,7 +44,7 @@ struct incarnation_asker {
     struct link_command command;
     struct link *link; /* while it asks; else NULL */
     int step;
-    unsigned tries;
+    unsigned tries, looks;
     char key[INCARNATION_KEY_MAX];
     size_t key_len;
     bool is_damaged;             /* what stands there is to be replaced */

@@ -74,9 +74,11 @@ struct node {
     size_t replica_count;
 
     struct incarnation_asker asker;
-    uint64_t incarnation_at; /* ms: look at it again; 0: no */
-    bool is_forbidden;       /* that it may not be read was told */
-    bool is_told;            /* that it is not what the URL says was told */
+    uint64_t told_id, told_n; /* of the record that was known last; 0: none was */
+    unsigned elsewhere;       /* numbers in a row whose slots were not the node's */
+    uint64_t incarnation_at;  /* ms: look at it again; 0: no */
+    bool is_forbidden;        /* that it may not be read was told */
+    bool is_told;             /* that it is not what the URL says was told */
 
     char why[NODE_WHY_MAX];
     bool was_told_down; /* the log knows that it is down, and why_told */

@@ -24,6 +24,9 @@
 /* Numbers tried for an incarnation's key: of a node with a single slot one in 16,384 fits. */
 #define INCARNATION_N_MAX 300000
 
+/* Other numbers that are tried at once where the slot of one is on the move. */
+#define ELSEWHERE_MAX 3
+
 /* Replicas of a master that are shown. */
 #define REPLICAS_SHOWN_MAX 64
 
@@ -107,17 +110,34 @@ void node_slots_changed(struct node *node)
         ask_incarnation(node, 0);
 }
 
+/* A store that forgot everything is told of where it was known before under this number. */
+static void tell_of_state(struct node *node)
+{
+    uint64_t id = node->asker.known.id;
+    if (node->told_id != 0 && node->told_id != id && node->told_n == node->n)
+        client_log(node->client, "event=store-state-lost node=%s", node->name);
+    node->told_id = id;
+    node->told_n = node->n;
+}
+
 static void incarnation_settled(struct incarnation_asker *asker, enum incarnation_result result)
 {
     struct node *node = asker->owner;
     struct client *client = node->client;
     if (!node->is_greeted)
         return; /* the link is breaking */
-    if (result == INCARNATION_ELSEWHERE && node->slots > 1) {
+    if (result == INCARNATION_ELSEWHERE) {
         asker->known = (struct incarnation){ 0 };
-        ask_incarnation(node, node->n + 1);
-        return;
+        if (client->topology->refused != NULL)
+            client->topology->refused(node, REFUSAL_MOVED);
+        if (node->slots > 1 && node->elsewhere++ < ELSEWHERE_MAX) {
+            ask_incarnation(node, node->n + 1);
+            return;
+        }
     }
+    node->elsewhere = 0;
+    if (result == INCARNATION_KNOWN)
+        tell_of_state(node);
     if (result == INCARNATION_FORBIDDEN && !node->is_forbidden) {
         node->is_forbidden = true;
         client_log(
@@ -125,9 +145,10 @@ static void incarnation_settled(struct incarnation_asker *asker, enum incarnatio
             "event=store-incarnation-forbidden node=%s cure=\"allow get, set, pexpire and time on weir:*\"",
             node->name);
     }
-    if (result != INCARNATION_KNOWN && result != INCARNATION_FAILED)
+    if (result == INCARNATION_FORBIDDEN)
         asker->known = (struct incarnation){ 0 };
-    uint64_t again = result == INCARNATION_FAILED ? INCARNATION_AGAIN_MS : INCARNATION_PERIOD_MS;
+    bool is_final = result == INCARNATION_KNOWN || result == INCARNATION_FORBIDDEN;
+    uint64_t again = is_final ? INCARNATION_PERIOD_MS : INCARNATION_AGAIN_MS;
     node->incarnation_at = client_now(client) + client_jitter(client, again);
     client_due(client, node->incarnation_at);
     go_ready(node);

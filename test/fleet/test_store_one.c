@@ -198,6 +198,9 @@ static void an_incarnation_is_made_once_and_kept(void **state)
         x = z;
         rig_close(&first);
     }
+    /* Who stayed connected all the time notices it, too. */
+    rig_until(&second, second.carrier->incarnation(second.carrier, 5).id == x.id);
+    assert_non_null(strstr(second.log, "event=store-state-lost"));
     rig_close(&second);
     rig_stop(&server);
 }
