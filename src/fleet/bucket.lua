@@ -47,7 +47,7 @@ if wanted[98] then
     end
     local clock = floor(us / unit)
     if clock < last - SECOND / unit then
-      last, it.stepped = clock, true
+      last, it.moved = clock, true
     elseif clock < last then
       clock = last
     end
@@ -62,8 +62,9 @@ if wanted[98] then
         used, rem = 0, 0
       end
     end
+    it.changed = it.n ~= n or it.p ~= p or it.unit ~= unit
+    it.moved = it.moved or it.changed
     if it.keeps then
-      it.changed = it.n ~= n or it.p ~= p or it.unit ~= unit
       it.n, it.p, it.unit = n, p, unit
       it.now = floor(us / unit)
     end

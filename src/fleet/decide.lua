@@ -2,8 +2,8 @@
 --
 -- decide.lua - one decision over all items: looked at, then all charged or none (algorithms 1.11, 1.14, 1.15).
 --
--- Nothing is written before everything was read. What is refused stays as it is, but where the clock stepped back: else every
--- refusal would find it so anew, and nothing ever come back. Watched items take no part, and take when the others pass. Permits are taken by
+-- Nothing is written before everything was read. What is refused stays as it is, but where the clock stepped back or the
+-- limit changed: this call is when that happened, and the next one must not find it so anew. Watched items take no part, and take when the others pass. Permits are taken by
 -- who acquires, everybody else looks. A retry key says that this request was let through before: it is looked at and not charged.
 --
 -- Reply: five whole numbers an item: outcome (0 allow, 1 deny, 2 never, 3 duplicate) + 8 its value was damaged + 16 it was
@@ -84,7 +84,7 @@ for i = 1, count do
   elseif refused then
     is.refuse(it)
     is.save(it)
-  elseif it.stepped and verb ~= PEEK then
+  elseif it.moved and verb ~= PEEK then
     is.save(it)
   end
 end

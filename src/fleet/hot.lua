@@ -20,8 +20,8 @@ if kind == 98 and flags < 2 and cost > 0 and n > 0 and not ARGV[2] then
     end
   end
   local elapsed = us - last
-  local fits = tag == 98 and sn == n and sp == p and used >= 0 and rem >= 0 and rem < p and (used + rem + last) % 1 == 0
-  if fits and elapsed >= 0 then
+  local fits = tag == 98 and sn == n and sp == p and used >= 0 and used * p <= 9007199254740992 and rem >= 0 and rem < p
+  if fits and last >= 0 and elapsed >= 0 and (used + rem + last) % 1 == 0 then
     if elapsed * n >= used * p then
       used, rem = 0, 0
     else

@@ -61,7 +61,7 @@ if wanted[108] then
     if newest then
       it.is_there = true
       if us < newest.stamp - SECOND then
-        it.shift, it.stepped = newest.stamp - us, true
+        it.shift, it.moved = newest.stamp - us, true
         newest.stamp = us
       end
       it.at = max(us, newest.stamp)

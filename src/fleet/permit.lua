@@ -24,7 +24,7 @@ if wanted[99] then
     if latest and fence and is_whole(latest) and is_whole(fence) then
       it.is_there, it.fence = true, fence
       if us < latest - SECOND then
-        it.shift, it.stepped = latest - us, true
+        it.shift, it.moved = latest - us, true
       end
       it.at = max(us, latest - it.shift)
       it.since = '(' .. digits(it.at + it.shift)

@@ -70,8 +70,8 @@ if wanted[102] then
     end
     local ahead = start - us
     if ahead > 0 then
-      it.used, it.stepped = used, ahead > max(SECOND, stop - start)
-      if not it.stepped then
+      it.used = used
+      if ahead <= max(SECOND, stop - start) then
         it.at = start
         it.start, it.stop = fixed_same(it, start, stop)
       end
@@ -83,6 +83,7 @@ if wanted[102] then
         it.start, it.stop = start, stop
       end
     end
+    it.moved = (ahead > 0 or used > 0) and (it.start ~= start or it.stop ~= stop)
   end
 
   function fixed.passes(it)
@@ -157,13 +158,13 @@ if wanted[115] then
         it.p, it.unit, it.now = p, unit, floor(us / unit)
       end
       local clock = floor(us / unit)
-      start, previous, current, it.stepped = sliding_roll(clock, SECOND / unit, p, start, previous, current)
+      start, previous, current, it.moved = sliding_roll(clock, SECOND / unit, p, start, previous, current)
       if p ~= it.p or unit ~= it.unit then
         local elapsed = max(0, clock - start)
         current = current + ceil(previous * (p - elapsed) / p)
         current = min(current, floor(WHOLE / it.p))
         local at = floor(max(us, start * unit) / it.unit)
-        start, previous = at - at % it.p, 0
+        start, previous, it.moved = at - at % it.p, 0, true
       end
       it.start, it.previous, it.current = start, previous, current
     end

@@ -73,7 +73,7 @@ class World:
                     self.retries[item.retry] = us + size.free
             elif may and answers[i] == "deny" and size.charges and not (refuses if item.watched else never):
                 view.refuse(item.cost)
-            elif verb == "p" or not view.stepped:
+            elif verb == "p" or not view.moved:
                 continue
             view.commit(self.model(item))
         told = []

@@ -92,6 +92,10 @@ FOREIGN = {
     "a bucket of less than nothing": bucket_value(used=-1e300),
     "a bucket of parts": bucket_value(used=0.5),
     "a bucket whose remainder is too large": bucket_value(rem=1e6),
+    "a bucket of more than a double counts": bucket_value(used=2.0**53),
+    "a bucket of 10^300": bucket_value(used=1e300),
+    "a bucket that was used before there was time": bucket_value(last=-1e300),
+    "a bucket with half a remainder": bucket_value(rem=0.5),
     "a bucket without a period": bucket_value(p=0.0),
     "a window that ends before it begins": struct.pack("<cdddd", b"f", 0, 2e15, 1e15, 1),
     "a sliding window of no length": struct.pack("<cdddd", b"s", 0, 0, 1, 1),
@@ -238,6 +242,26 @@ class Values(unittest.TestCase):
             self.assertEqual(driver.ask(f"S {now} {PERMIT} kept 1 1 {item}"), "1 0 0 3 0 8 0")
             used, rem, last, n, p = struct.unpack("<xddddd", self.store.command("GET", "k"))
             self.assertEqual((used, rem, last, n, p), (2, 0, now, 7, 3 * SECOND))
+
+    def test_a_change_begins_with_the_first_call_also_where_that_is_refused(self):
+        """Which would else come later with each refusal: what was raised would stay shut, what was lowered drain at the old rate."""
+        slow, fast = 8640 * SECOND, 6 * SECOND
+        now = 1_700_000_000 * SECOND
+        kinds = {"b": lambda period: Size(10, count=1, period=period), "f": lambda period: Size(10, period=10 * period),
+                 "s": lambda period: Size(10, period=10 * period)}
+        for letter, size in kinds.items():
+            for before, after in ((slow, fast), (fast, slow)):
+                with self.subTest(letter=letter, before=before), Driver(self.store, [(letter, size(before)), (letter, size(after))]) as driver:
+                    self.store.command("FLUSHALL")
+                    driver.decide("t", 0, "k", 10, now)
+                    refused = driver.decide("t", 1, "k", 1, now)
+                    self.assertEqual(refused["outcome"], 2)
+                    opens = now + refused["retry"]
+                    for at in range(now, opens, max(1, (opens - now) // 50)):
+                        answer = driver.decide("t", 1, "k", 1, at)
+                        self.assertEqual((answer["outcome"], at + answer["retry"]), (2, opens))
+                    self.assertEqual(driver.decide("t", 1, "k", 1, opens - 1)["outcome"], 2)
+                    self.assertEqual(driver.decide("t", 1, "k", 1, opens)["outcome"], 0)
 
     def test_a_change_that_no_double_holds_forgives_nothing(self):
         """Two periods whose product is far above 2^53: what is used may grow by a little, and never shrinks."""

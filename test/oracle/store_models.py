@@ -84,12 +84,13 @@ class Bucket:
             at = max(now, at * 1000)
         level = Fraction(ceil(level * size.period), size.period)  # what is used stays used, up to a tick
         view = BucketView(level, at, now, size)
-        view.stepped = stepped
+        rates = [(each.count, each.period, each.unit) for each in (old, size)]
+        view.moved = stepped or rates[0] != rates[1]
         return view
 
 
 class BucketView:
-    stepped = False
+    moved = False  # the clock stepped back or the limit changed: kept by who is refused, too
 
     def __init__(self, level, at, now, size):
         self.level, self.at, self.now, self.size = level, at, now, size
@@ -175,21 +176,23 @@ class Fixed:
         if us < start:
             view.count = count
             if start - us > max(SECOND, end - start):
-                view.stepped = True
+                view.moved = True
                 return view  # counted on where the clock is now
             view.at = start
             if not same and size.align == "epoch":
                 start = start // size.length * size.length
             view.start, view.end = start, end if same else start + size.length
+            view.moved = not same
         elif count > 0:
             view.count = count
             if size.align == "first" and same:
                 view.start, view.end = start, end
+            view.moved = (view.start, view.end) != (start, end)
         return view
 
 
 class FixedView:
-    stepped = False
+    moved = False  # the clock stepped back or the limit changed: kept by who is refused, too
 
     def __init__(self, start, end, count, at, us, size):
         self.start, self.end, self.count, self.at, self.us, self.size = start, end, count, at, us, size
@@ -255,11 +258,11 @@ class Sliding:
             return SlidingView(now // size.period, 0, 0, now, size)
         old, window, previous, current = state
         clock = us // old.unit
-        here, stepped = clock // old.period, False
+        here, moved = clock // old.period, (old.period, old.unit) != (size.period, size.unit)
         if here < window:
             if window * old.period - clock > max(SECOND // old.unit, old.period):
                 window, previous, current = here, 0, previous + current
-                stepped = True
+                moved = True
         elif here > window:
             previous, current = (current if here == window + 1 else 0), 0
             window = here
@@ -269,12 +272,12 @@ class Sliding:
             previous = 0
             window = max(us, window * old.period * old.unit) // size.unit // size.period
         view = SlidingView(window, previous, current, now, size)
-        view.stepped = stepped
+        view.moved = moved
         return view
 
 
 class SlidingView:
-    stepped = False
+    moved = False  # the clock stepped back or the limit changed: kept by who is refused, too
 
     def __init__(self, window, previous, current, now, size):
         self.window, self.previous, self.current, self.now, self.size = window, previous, current, now, size
@@ -360,12 +363,12 @@ class Log:
         at = max(us, latest - shift)
         kept = [t - shift for t in stamps]
         view = LogView([t for t in kept if t > at - size.length], at, us, size, None, latest - shift, shift)
-        view.kept, view.stepped = kept, shift > 0
+        view.kept, view.moved = kept, shift > 0
         return view
 
 
 class LogView:
-    stepped = False
+    moved = False  # the clock stepped back or the limit changed: kept by who is refused, too
 
     def __init__(self, stamps, at, us, size, blocked, latest=0, shift=0):
         self.stamps, self.at, self.us, self.size, self.blocked, self.latest = stamps, at, us, size, blocked, latest
@@ -445,12 +448,12 @@ class Permits:
         at = max(us, latest - shift)
         held = {name: (cost, expiry - shift) for name, (cost, expiry) in held.items() if expiry - shift > at}
         view = PermitsView(held, at, us, size, fence, None)
-        view.stepped = shift > 0
+        view.moved = shift > 0
         return view
 
 
 class PermitsView:
-    stepped = False
+    moved = False  # the clock stepped back or the limit changed: kept by who is refused, too
 
     def __init__(self, held, at, us, size, fence, blocked):
         self.held, self.at, self.us, self.size, self.fence, self.blocked = held, at, us, size, fence, blocked
