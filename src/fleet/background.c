@@ -179,8 +179,11 @@ void background_undo(struct fleet *fleet, const struct script_call *call, const 
     }
     memcpy(chore->answers, answers, call->count * sizeof *answers);
     /* Two requests may have charged the same in the same tick: an undo with a name of its own is not taken for the other's. */
-    if (call->id.len == 0 && fleet_name_id(fleet, chore->id))
+    uint8_t drawn[FLEET_RANDOM_LEN];
+    if (call->id.len == 0 && fleet_draw(fleet, drawn)) {
+        fleet_write_id(drawn, chore->id);
         chore->call.id = (struct slice){ chore->id, SCRIPT_ID_LEN };
+    }
     chore_send(chore, now);
 }
 
@@ -234,14 +237,30 @@ static void told(struct chore *chore, enum errand_end end)
         background_tell(fleet, fleet->now);
 }
 
-/* The limit of an entry, as the contract in force has it. NULL: the entry is another contract's. */
+static bool is_limit_of(const struct weir_contract_limit *limit, const struct journal_entry *entry,
+                        struct slice name)
+{
+    bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+    bool was_bucket = entry->algorithm == WEIR_TOKEN_BUCKET || entry->algorithm == WEIR_LEAKY_BUCKET;
+    return limit->is_shared && slice_equals(slice_of(limit->name), name)
+           && (limit->algorithm == entry->algorithm || (is_bucket && was_bucket));
+}
+
+/* The limit of an entry in the contract in force: where it stood, or elsewhere since a reload. NULL: there is none. */
 static const struct weir_limit *limit_of(const struct fleet *fleet, const struct journal_entry *entry)
 {
-    if (entry->contract != fleet_contract_number(fleet)
-        || (size_t)entry->limit >= weir_contract_limit_count(fleet->contract))
+    struct name_parts parts;
+    size_t count = weir_contract_limit_count(fleet->contract);
+    if (!name_read((struct slice){ entry->name, entry->name_len }, &parts))
         return NULL;
-    const struct weir_contract_limit *limit = weir_contract_limit(fleet->contract, entry->limit);
-    return limit != NULL && limit->is_shared && limit->spec->algorithm == entry->algorithm ? limit->spec : NULL;
+    for (size_t i = 0; i <= count; i++) {
+        weir_limit_id id = i == 0 ? entry->limit : (weir_limit_id)(i - 1);
+        const struct weir_contract_limit *limit =
+            (size_t)id < count ? weir_contract_limit(fleet->contract, id) : NULL;
+        if (limit != NULL && is_limit_of(limit, entry, parts.limit))
+            return limit->spec;
+    }
+    return NULL;
 }
 
 static bool add_entry(struct chore *chore, struct script_item *items, struct journal_entry *entry)

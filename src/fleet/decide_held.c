@@ -110,7 +110,8 @@ bool hand_over(struct fleet_work *work)
 {
     struct fleet_decision *decision = work->decision;
     struct script_call calls[WEIR_ASKS_MAX];
-    struct handle handle = { decision->kind == FLEET_ACQUIRE ? HANDLE_PERMIT : HANDLE_RESERVATION, 0, calls };
+    struct handle handle = { decision->kind == FLEET_ACQUIRE ? HANDLE_PERMIT : HANDLE_RESERVATION, work->secret,
+                             0, calls };
     if (decision->kind == FLEET_CHECK || decision->is_peek)
         return true;
     for (size_t i = 0; i < work->group_count; i++) {

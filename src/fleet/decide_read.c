@@ -92,6 +92,22 @@ static void init_group(struct fleet_work *work, struct group *group)
     };
 }
 
+/* The name under which the store keeps what the group holds; it follows from what a handle will say of it. */
+static bool name_group(struct fleet_work *work, struct group *group)
+{
+    enum handle_kind kind = group->call.verb == SCRIPT_ACQUIRE ? HANDLE_PERMIT : HANDLE_RESERVATION;
+    char record[NAME_BESIDE_MAX];
+    size_t len = handle_id(kind, work->secret, &group->call, group->id);
+    work->handle_len += len;
+    if (len == 0 || work->handle_len > FLEET_HANDLE_MAX - HANDLE_HEAD_MAX)
+        return false;
+    group->call.id = (struct slice){ group->id, SCRIPT_ID_LEN };
+    if (kind == HANDLE_PERMIT)
+        return true;
+    const struct slice written = { record, name_of_record(group->errand.tag, group->id, record) };
+    return block_copy(&work->blocks, written, &group->call.record);
+}
+
 /* What the group is asked as, when all its items are there. */
 static bool finish_group(struct fleet_work *work, struct group *group)
 {
@@ -103,15 +119,9 @@ static bool finish_group(struct fleet_work *work, struct group *group)
     group->errand.slot = name_slot(name);
     group->errand.tag = name_tag(name);
     group->call.verb = decision->is_peek ? SCRIPT_PEEK : verbs[decision->kind];
-    group->call.id = (struct slice){
-        work->id, group->call.verb == SCRIPT_RESERVE || group->call.verb == SCRIPT_ACQUIRE ? SCRIPT_ID_LEN : 0
-    };
     group->call.hold = decision->hold;
-    if (group->call.verb != SCRIPT_RESERVE)
-        return true;
-    char record[NAME_BESIDE_MAX];
-    const struct slice written = { record, name_of_record(group->errand.tag, work->id, record) };
-    return block_copy(&work->blocks, written, &group->call.record);
+    return group->call.verb != SCRIPT_RESERVE && group->call.verb != SCRIPT_ACQUIRE ? true
+                                                                                    : name_group(work, group);
 }
 
 /* The first that is in no group yet, of those that take part where `binds`. NULL: none. */
@@ -172,5 +182,5 @@ bool read_questions(struct fleet_work *work, const struct weir_shared *shared)
         if (!copy_ask(work, &work->items[work->item_count], &shared->asks[work->item_count]))
             return false;
     bool needs_id = work->decision->kind != FLEET_CHECK && !work->decision->is_peek;
-    return (!needs_id || fleet_name_id(fleet, work->id)) && make_groups(work);
+    return (!needs_id || fleet_draw(fleet, work->secret)) && make_groups(work);
 }

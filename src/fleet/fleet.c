@@ -168,25 +168,20 @@ uint64_t fleet_wall_ns(const struct fleet *fleet, weir_ns now)
     return (uint64_t)wall;
 }
 
-/* The versions of contracts are 16 hex digits. */
-uint64_t fleet_contract_number(const struct fleet *fleet)
+bool fleet_draw(struct fleet *fleet, uint8_t out[FLEET_RANDOM_LEN])
 {
-    return strtoull(weir_contract_version(fleet->contract), NULL, 16);
+    const uint64_t seeded[2] = { mix(&fleet->random), mix(&fleet->random) };
+    memcpy(out, seeded, FLEET_RANDOM_LEN);
+    return fleet->options.has_seed || entropy_fill(out, FLEET_RANDOM_LEN);
 }
 
-bool fleet_name_id(struct fleet *fleet, char out[SCRIPT_ID_LEN])
+void fleet_write_id(const uint8_t bytes[FLEET_RANDOM_LEN], char out[SCRIPT_ID_LEN])
 {
     static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[SCRIPT_ID_LEN / 2];
-    const uint64_t seeded[2] = { mix(&fleet->random), mix(&fleet->random) };
-    memcpy(bytes, seeded, sizeof bytes);
-    if (!fleet->options.has_seed && !entropy_fill(bytes, sizeof bytes))
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < FLEET_RANDOM_LEN; i++) {
         out[2 * i] = digits[bytes[i] >> 4];
         out[2 * i + 1] = digits[bytes[i] & 15];
     }
-    return true;
 }
 
 void fleet_log(struct fleet *fleet, const char *format, ...)

@@ -8,8 +8,7 @@
  */
 #include "fleet/handle.h"
 
-#include <stdlib.h>
-
+#include "base/sha256.h"
 #include "fleet/name.h"
 
 #define VERSION 1
@@ -77,37 +76,6 @@ static const unsigned char *get_bytes(struct reader *in, size_t len)
     return at;
 }
 
-/* ---- Ids ------------------------------------------------------------------------------------------------------------- */
-
-static int digit_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool put_id(struct text *out, struct slice id)
-{
-    if (id.len != SCRIPT_ID_LEN)
-        return false;
-    for (size_t i = 0; i < SCRIPT_ID_LEN; i += 2) {
-        int high = digit_value(id.at[i]), low = digit_value(id.at[i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        text_bytes(out, &(char){ (char)(high << 4 | low) }, 1);
-    }
-    return true;
-}
-
-static bool get_id(struct reader *in, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *bytes = get_bytes(in, SCRIPT_ID_LEN / 2);
-    for (size_t i = 0; bytes != NULL && i < SCRIPT_ID_LEN / 2; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    return bytes != NULL;
-}
-
 /* ---- Writing ------------------------------------------------------------------------------------------------------------ */
 
 static unsigned flags_of(const struct script_item *item)
@@ -143,32 +111,60 @@ static void put_item(struct text *out, const struct script_item *item, struct sl
     text_string(out, zone);
 }
 
-static bool is_written(const struct handle *handle, const struct script_item *item)
+/* Permits are held by who has a say and asked for some. */
+static bool is_written(enum handle_kind kind, const struct script_item *item)
 {
-    return handle->kind == HANDLE_RESERVATION || item->limit->algorithm == WEIR_CONCURRENCY;
+    return kind == HANDLE_RESERVATION
+           || (item->limit->algorithm == WEIR_CONCURRENCY && !item->is_watched && item->cost > 0);
+}
+
+static void put_group(struct text *out, enum handle_kind kind, const struct script_call *call)
+{
+    struct slice before = { 0 };
+    size_t count = 0;
+    for (size_t i = 0; i < call->count; i++)
+        count += is_written(kind, &call->items[i]);
+    put_number(out, count);
+    for (size_t i = 0; i < call->count; i++) {
+        if (!is_written(kind, &call->items[i]))
+            continue;
+        put_item(out, &call->items[i], before);
+        before = call->items[i].name;
+    }
+}
+
+/* Of the kind, the random bytes and the group's. */
+static void hash_group(enum handle_kind kind, const uint8_t *secret, struct slice group, char *scratch,
+                       char id[SCRIPT_ID_LEN])
+{
+    scratch[0] = (char)kind;
+    memcpy(scratch + 1, secret, FLEET_RANDOM_LEN);
+    memmove(scratch + 1 + FLEET_RANDOM_LEN, group.at, group.len);
+    sha256_hex(scratch, 1 + FLEET_RANDOM_LEN + group.len, SCRIPT_ID_LEN / 2, id);
+}
+
+#define HASHED_BEFORE (1 + FLEET_RANDOM_LEN)
+
+size_t handle_id(enum handle_kind kind, const uint8_t secret[FLEET_RANDOM_LEN], const struct script_call *call,
+                 char id[SCRIPT_ID_LEN])
+{
+    char scratch[HASHED_BEFORE + FLEET_HANDLE_MAX];
+    struct text group = text_of(scratch + HASHED_BEFORE, FLEET_HANDLE_MAX);
+    put_group(&group, kind, call);
+    if (group.is_cut)
+        return 0;
+    hash_group(kind, secret, text_slice(&group), scratch, id);
+    return group.len;
 }
 
 bool handle_write(struct text *out, const struct handle *handle)
 {
-    struct slice before = { 0 };
     put_number(out, VERSION);
     put_number(out, handle->kind);
-    if (handle->count == 0 || !put_id(out, handle->calls[0].id))
-        return false;
+    text_bytes(out, (const char *)handle->secret, FLEET_RANDOM_LEN);
     put_number(out, handle->count);
-    for (size_t i = 0; i < handle->count; i++) {
-        const struct script_call *call = &handle->calls[i];
-        size_t count = 0;
-        for (size_t j = 0; j < call->count; j++)
-            count += is_written(handle, &call->items[j]);
-        put_number(out, count);
-        for (size_t j = 0; j < call->count; j++) {
-            if (!is_written(handle, &call->items[j]))
-                continue;
-            put_item(out, &call->items[j], before);
-            before = call->items[j].name;
-        }
-    }
+    for (size_t i = 0; i < handle->count; i++)
+        put_group(out, handle->kind, &handle->calls[i]);
     return !out->is_cut;
 }
 
@@ -319,8 +315,8 @@ static bool get_item(struct decoding *decoding, struct script_item *item)
     item->limit = limit;
     item->is_watched = (flags & FLAG_WATCHED) != 0;
     item->is_estimate = (flags & FLAG_ESTIMATE) != 0;
-    return is_sound(limit, &item->size)
-           && (decoding->out->kind == HANDLE_RESERVATION || limit->algorithm == WEIR_CONCURRENCY);
+    item->cost = 1; /* of a permit: it is held */
+    return is_sound(limit, &item->size) && is_written(decoding->out->kind, item);
 }
 
 static bool get_record(struct decoding *decoding, struct script_call *call)
@@ -333,41 +329,66 @@ static bool get_record(struct decoding *decoding, struct script_call *call)
     return true;
 }
 
-static bool get_group(struct decoding *decoding, struct script_call *call, const char *id)
+static bool get_items(struct decoding *decoding, struct script_call *call)
 {
     size_t count = (size_t)get_up_to(&decoding->in, WEIR_ASKS_MAX - decoding->items);
-    decoding->items += count;
-    if (count == 0)
-        return false;
-    struct script_item *items = claim(decoding, count * sizeof *items);
+    struct script_item *items = count == 0 ? NULL : claim(decoding, count * sizeof *items);
     if (items == NULL)
         return false;
+    decoding->items += count;
+    decoding->before = (struct slice){ 0 };
     call->items = items;
-    call->id = (struct slice){ id, SCRIPT_ID_LEN };
-    call->verb = decoding->out->kind == HANDLE_PERMIT ? SCRIPT_ACQUIRE : SCRIPT_RESERVE;
     for (; call->count < count; call->count++)
         if (!get_item(decoding, &items[call->count]))
             return false;
+    return true;
+}
+
+static bool get_group(struct decoding *decoding, struct script_call *call)
+{
+    const unsigned char *start = decoding->in.at;
+    char *id = claim(decoding, SCRIPT_ID_LEN);
+    if (id == NULL || !get_items(decoding, call) || decoding->in.is_bad)
+        return false;
+    const struct slice bytes = { (const char *)start, (size_t)(decoding->in.at - start) };
+    char *scratch = claim(decoding, HASHED_BEFORE + bytes.len);
+    if (scratch == NULL)
+        return false;
+    hash_group(decoding->out->kind, decoding->out->secret, bytes, scratch, id);
+    call->id = (struct slice){ id, SCRIPT_ID_LEN };
+    call->verb = decoding->out->kind == HANDLE_PERMIT ? SCRIPT_ACQUIRE : SCRIPT_RESERVE;
     return decoding->out->kind == HANDLE_PERMIT || get_record(decoding, call);
 }
 
-static bool get_all(struct decoding *decoding)
+static bool get_head(struct decoding *decoding)
 {
     struct reader *in = &decoding->in;
     struct handle *out = decoding->out;
     if (get_number(in) != VERSION)
         return false;
     uint64_t kind = get_number(in);
-    char *id = claim(decoding, SCRIPT_ID_LEN);
-    if ((kind != HANDLE_RESERVATION && kind != HANDLE_PERMIT) || id == NULL || !get_id(in, id))
+    const unsigned char *bytes = get_bytes(in, FLEET_RANDOM_LEN);
+    uint8_t *secret = claim(decoding, FLEET_RANDOM_LEN);
+    if ((kind != HANDLE_RESERVATION && kind != HANDLE_PERMIT) || bytes == NULL || secret == NULL)
         return false;
+    memcpy(secret, bytes, FLEET_RANDOM_LEN);
     out->kind = (enum handle_kind)kind;
+    out->secret = secret;
+    return true;
+}
+
+static bool get_all(struct decoding *decoding)
+{
+    struct reader *in = &decoding->in;
+    struct handle *out = decoding->out;
+    if (!get_head(decoding))
+        return false;
     size_t count = (size_t)get_up_to(in, WEIR_ASKS_MAX);
     out->calls = count == 0 ? NULL : claim(decoding, count * sizeof *out->calls);
     if (out->calls == NULL)
         return false;
     for (; out->count < count; out->count++)
-        if (!get_group(decoding, &out->calls[out->count], id))
+        if (!get_group(decoding, &out->calls[out->count]))
             return false;
     return !in->is_bad && in->at == in->end;
 }

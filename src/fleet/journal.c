@@ -152,19 +152,22 @@ static struct journal_entry *unlink_oldest(struct journal *journal)
     return entry;
 }
 
-/* What is there goes on under the newer contract's size; what it counted by another one's is dropped with it. */
+/* The key has another size now: what it counts goes on. What had drained of the next token is dropped, to the safe side. */
+static void resize(struct journal_entry *entry, const struct journal_spent *spent, uint64_t wall_ns)
+{
+    entry->limit = spent->limit;
+    entry->algorithm = spent->algorithm;
+    if (same_size(&entry->size, &spent->size))
+        return;
+    entry->size = spent->size;
+    entry->carry = 0;
+    entry->window = window_of(&spent->size, wall_ns);
+}
+
 static void add(struct journal_entry *entry, const struct journal_spent *spent, weir_ns now, uint64_t wall_ns)
 {
-    if (entry->contract != spent->contract || !same_size(&entry->size, &spent->size)) {
-        entry->cost = entry->carry = 0;
-        entry->at = now;
-        entry->limit = spent->limit;
-        entry->algorithm = spent->algorithm;
-        entry->contract = spent->contract;
-        entry->size = spent->size;
-        entry->window = window_of(&spent->size, wall_ns);
-    }
     drain(entry, now, wall_ns);
+    resize(entry, spent, wall_ns);
     if (entry->cost == 0) { /* an empty bucket has nothing to drain */
         entry->carry = 0;
         entry->at = now;
@@ -186,7 +189,9 @@ static struct journal_entry *make(const struct journal *journal, const struct jo
     memcpy(entry->name, spent->name.at, spent->name.len);
     entry->name_len = spent->name.len;
     entry->hash = hash;
-    entry->contract = ~spent->contract; /* add() fills in the rest */
+    entry->limit = spent->limit;
+    entry->algorithm = spent->algorithm;
+    entry->size = spent->size;
     return entry;
 }
 
@@ -228,17 +233,15 @@ bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir
     bool is_new = there == NULL && has_room(journal, entry->name_len);
     if (is_new) {
         link_newest(journal, entry);
-    } else if (there != NULL && there->contract == entry->contract) {
-        const struct journal_spent spent = { name,        entry->limit, entry->algorithm, entry->contract,
-                                             entry->size, entry->cost };
+    } else if (there != NULL) { /* spent meanwhile, perhaps under another size: that is the newer one */
         drain(entry, now, wall_ns);
+        const struct journal_spent spent = { name, there->limit, there->algorithm, there->size, entry->cost };
         add(there, &spent, now, wall_ns);
     }
     (void)pthread_mutex_unlock(&journal->lock);
-    bool is_kept = is_new || (there != NULL && there->contract == entry->contract);
     if (!is_new)
         free(entry);
-    return is_kept;
+    return is_new || there != NULL;
 }
 
 uint64_t journal_tokens(struct journal *journal)

@@ -11,6 +11,9 @@
  * again with a store that flaps, while forgetting it stays within the overshoot that is stated anyway, which counts everything
  * spent locally as not charged at all. For the same reason a request whose command may have been executed is not entered.
  *
+ * A reload changes nothing of it: an entry is told under the limit of its name, if there still is one. Where a key's size was changed
+ * what was spent before counts on under the new one.
+ *
  * JOURNAL_ENTRIES keys at most, in the order in which they were first spent; one more is not kept (counted as lost).
  *
  * Words:     all under one lock, which is taken only while the store is away or just back; `count` is also read without.
@@ -29,10 +32,9 @@ struct journal;
 
 struct journal_entry {
     struct journal_entry *next, *newer; /* the journal's: of its bucket, and in the order of age */
-    weir_limit_id limit;
+    weir_limit_id limit;                /* where it stood; its name is in the key's */
     enum weir_algorithm algorithm;
-    uint64_t contract; /* which: an entry of another one's sizes cannot be charged */
-    struct weir_shared_size size;
+    struct weir_shared_size size; /* as of the last spending */
     uint64_t cost;
     uint64_t carry;  /* buckets: what drained of the next token, in parts of `period` */
     weir_ns at;      /* up to when it has drained */
@@ -51,7 +53,6 @@ struct journal_spent {
     struct slice name;
     weir_limit_id limit;
     enum weir_algorithm algorithm;
-    uint64_t contract;
     struct weir_shared_size size;
     uint64_t cost;
 };

@@ -134,7 +134,7 @@ static bool put_settle(struct text *out, enum script_form form, const struct scr
 
 bool script_put_spend(struct text *out, enum script_form form, const struct script_call *call)
 {
-    return put_settle(out, form, call, (struct script_head){ .verb = 'p' }, false);
+    return put_settle(out, form, call, (struct script_head){ .flags = HEAD_KEEPS_SIZE, .verb = 'p' }, false);
 }
 
 bool script_put_settle(struct text *out, enum script_form form, const struct script_call *call, bool is_cancel,

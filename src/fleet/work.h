@@ -133,11 +133,13 @@ void fleet_advance(struct fleet *fleet, weir_ns now);
 /* Tell whoever drives when the next instant came nearer. At the end of every public call. */
 void fleet_rewake(struct fleet *fleet);
 uint64_t fleet_wall_ns(const struct fleet *fleet, weir_ns now);
-/* 32 digits. False: the system has no randomness. */
-bool fleet_name_id(struct fleet *fleet, char out[SCRIPT_ID_LEN]);
+/* Random bytes, of names that nobody guesses. False: the system has none. */
+#define FLEET_RANDOM_LEN (SCRIPT_ID_LEN / 2)
+bool fleet_draw(struct fleet *fleet, uint8_t out[FLEET_RANDOM_LEN]);
+/* Such bytes as an id of the script's. */
+void fleet_write_id(const uint8_t bytes[FLEET_RANDOM_LEN], char out[SCRIPT_ID_LEN]);
 /* A line for the log, as printf(). */
 void fleet_log(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
-uint64_t fleet_contract_number(const struct fleet *fleet);
 
 /* ---- Errands --------------------------------------------------------------------------------------------------------- */
 
@@ -192,11 +194,11 @@ struct fleet_work {
     struct script_answer *answers;
     struct group *groups;
     size_t item_count, asked_count, group_count;
-    size_t next_group, in_flight, known_count;
+    size_t next_group, in_flight, known_count, handle_len;
     const struct weir_contract_limit *limits;
     const void *rules;
-    char id[SCRIPT_ID_LEN];
-    weir_ns now; /* the request's */
+    uint8_t secret[FLEET_RANDOM_LEN]; /* of its handle: the groups' ids follow from it */
+    weir_ns now;                      /* the request's */
     weir_ns heard_at;
     bool is_advancing, is_refused, is_late, is_undone, is_done;
     uint32_t generation, set; /* of what is known to be denied */
@@ -213,6 +215,7 @@ struct group {
     struct errand errand;
     struct fleet_work *work;
     struct script_call call;
+    char id[SCRIPT_ID_LEN];
     size_t first; /* of work->asked */
     enum group_state state;
     bool binds; /* not all of them are watched */

@@ -636,6 +636,46 @@ static void bad_handles_are_none_of_ours(void **state)
     world_close(&world);
 }
 
+/* Every bit of it, at another process: nothing is given back, nothing is held for longer. */
+static void an_altered_handle_changes_nothing(void **state)
+{
+    (void)state;
+    static const char text[] = CONTRACT LIMIT("aa", OF_TENANT, "rate: 1/1h, burst: 100")
+        LIMIT("bb", OF_TENANT, "rate: 1/1h, burst: 100")
+            LIMIT("runs", OF_TENANT, "algorithm: concurrency, at-most: 2, hold: 2s");
+    static const struct row {
+        const char *why;
+        enum fleet_kind kind;
+        enum fleet_verb verb;
+    } rows[] = {
+        { "a reservation", FLEET_RESERVE, FLEET_CANCEL },
+        { "a permit", FLEET_ACQUIRE, FLEET_RENEW },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        open_at_once(text, 2);
+        world.checks_expiry = false;
+        struct asked *asked = world_decide_as(
+            &world, 0, "acme", 1, &(struct fleet_decision){ .kind = rows[i].kind, .hold = WEIR_HOUR });
+        unsigned char *handle = asked->decision.handle;
+        size_t len = asked->decision.handle_len;
+        assert_true(asked->decision.passes && handle != NULL);
+        for (size_t bit = 0; bit < 8 * len; bit++) {
+            struct fleet_operation operation = { .verb = rows[i].verb, .handle = handle, .handle_len = len };
+            handle[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            world_operate(&world, 1, &operation);
+            handle[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            expect_row(operation.fault == FLEET_BAD || operation.fault == FLEET_UNKNOWN, rows[i].why);
+            expect_row(!operation.was_held || rows[i].verb == FLEET_CANCEL, rows[i].why);
+            expect_row(operation.settlement.returned == 0, rows[i].why);
+        }
+        expect_row(left(0, "acme", 0) == 99 && left(0, "acme", 1) == 99, rows[i].why);
+        struct fleet_operation genuine = { .verb = rows[i].verb, .handle = handle, .handle_len = len };
+        world_operate(&world, 1, &genuine);
+        expect_row(genuine.fault == FLEET_OK, rows[i].why);
+        world_close(&world);
+    }
+}
+
 /* ---- Ends --------------------------------------------------------------------------------------------------------------- */
 
 static void without_room_the_policy_answers_at_once(void **state)
@@ -702,6 +742,7 @@ int main(void)
         cmocka_unit_test(what_a_forgotten_request_took_stays_charged),
         cmocka_unit_test(keys_are_refunded_and_reset),
         cmocka_unit_test(bad_handles_are_none_of_ours),
+        cmocka_unit_test(an_altered_handle_changes_nothing),
         cmocka_unit_test(without_room_the_policy_answers_at_once),
         cmocka_unit_test(a_drain_answers_everybody),
     };

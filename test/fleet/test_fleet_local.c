@@ -170,30 +170,39 @@ static void a_batch_of_unknown_fate_counts_as_told(void **state)
     }
 }
 
-static void another_contract_loses_what_was_not_told(void **state)
+static void reload(const char *text)
+{
+    struct weir_reload done;
+    struct process *process = &world.processes[0];
+    assert_int_equal(
+        weir_contract_reload(process->contract, text, strlen(text), "test", world.now, &done, NULL), 0);
+    weir_contract_quiesce(process->contract, world.now);
+    fleet_common_changed(process->common);
+}
+
+static void a_reload_while_the_store_is_away_loses_nothing(void **state)
 {
     (void)state;
-    static const char other[] = CONTRACT LIMIT(
-        "daily", "[tenant]", "algorithm: fixed-window, rate: 24/1d, when-store-fails: { local: 1/4 }");
-    struct weir_reload reload;
+    static const char other[] = CONTRACT LIMIT("new", "[path]", "rate: 1/1s, burst: 1, when-store-fails: open")
+        LIMIT("daily", "[tenant]", "algorithm: fixed-window, rate: 24/1d, when-store-fails: closed");
+    static const char without[] =
+        CONTRACT LIMIT("new", "[tenant]", "rate: 1/1s, burst: 1, when-store-fails: open");
     world_open(&world, &redis, 1, quarter, 1, 1);
     world_faults_set(&world, &(struct world_faults){ .is_down = true });
     take_all_of(0, "acme", 3);
-    assert_int_equal(weir_contract_reload(world.processes[0].contract, quarter, strlen(quarter), "test",
-                                          world.now, &reload, NULL),
-                     0);
-    weir_contract_quiesce(world.processes[0].contract, world.now);
-    fleet_common_changed(world.processes[0].common);
-    take_all_of(0, "zeta", 3); /* the same text: nothing is lost */
-    assert_int_equal(weir_contract_reload(world.processes[0].contract, other, strlen(other), "test", world.now,
-                                          &reload, NULL),
-                     0);
-    weir_contract_quiesce(world.processes[0].contract, world.now);
-    fleet_common_changed(world.processes[0].common);
+    reload(other); /* another place, another size, another policy: the same limit and key */
     world_heal(&world);
     world_run_for(&world, 6 * WEIR_SECOND);
-    assert_true(counters(0).spent_kept == 0 && counters(0).spent_lost == 6 && counters(0).spent_told == 0);
-    assert_int_equal(left("acme", 0), 24);
+    assert_true(counters(0).spent_kept == 0 && counters(0).spent_told == 3 && counters(0).spent_lost == 0);
+    assert_int_equal(left("acme", 1), 24 - 3);
+
+    reload(quarter);
+    world_faults_set(&world, &(struct world_faults){ .is_down = true });
+    take_all_of(0, "zeta", 3);
+    reload(without); /* nobody counts it any more */
+    world_heal(&world);
+    world_run_for(&world, 6 * WEIR_SECOND);
+    assert_true(counters(0).spent_kept == 0 && counters(0).spent_told == 3 && counters(0).spent_lost == 3);
     world_close(&world);
 }
 
@@ -271,7 +280,7 @@ int main(void)
         cmocka_unit_test(many_keys_are_told_in_small_batches_between_decisions),
         cmocka_unit_test(what_may_have_been_executed_is_not_told_as_well),
         cmocka_unit_test(a_batch_of_unknown_fate_counts_as_told),
-        cmocka_unit_test(another_contract_loses_what_was_not_told),
+        cmocka_unit_test(a_reload_while_the_store_is_away_loses_nothing),
         cmocka_unit_test(a_share_is_taken_once_and_only_by_who_passes),
         cmocka_unit_test(a_bucket_of_a_share_starts_empty_at_each_outage),
     };

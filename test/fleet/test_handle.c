@@ -9,7 +9,7 @@
 #include "support/random.h"
 #include "support/unit.h"
 
-#define ID "0123456789abcdef0123456789abcdef"
+#define SECRET "0123456789abcdef"
 
 static void free_all(struct block *block)
 {
@@ -67,10 +67,9 @@ struct sample {
 /* Three groups, each of all kinds. */
 static void make_sample(struct sample *sample, enum handle_kind kind)
 {
-    *sample = (struct sample){ .handle = { kind, 3, sample->calls } };
+    *sample = (struct sample){ .handle = { kind, (const uint8_t *)SECRET, 3, sample->calls } };
     for (size_t i = 0; i < 3; i++) {
-        sample->calls[i] =
-            (struct script_call){ .items = sample->items[i], .count = COUNT_OF(limits), .id = SLICE(ID) };
+        sample->calls[i] = (struct script_call){ .items = sample->items[i], .count = COUNT_OF(limits) };
         for (size_t j = 0; j < COUNT_OF(limits); j++) {
             int len = snprintf(sample->names[i][j], sizeof sample->names[i][j],
                                "weir:1:{tenant=t%zu}:%s:%c:path=/%zu", i == 2 ? j : i, limits[j].name,
@@ -124,10 +123,11 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(handle_read((unsigned char *)bytes, len, &blocks, &handle), HANDLE_OK);
     assert_true(handle.kind == HANDLE_RESERVATION && handle.count == 3);
     for (size_t i = 0; i < 3; i++) {
-        char record[96];
-        (void)snprintf(record, sizeof record, "weir:1:{tenant=t%zu}:~r:" ID, i == 2 ? 0 : i);
+        char record[96], id[SCRIPT_ID_LEN];
+        assert_true(handle_id(HANDLE_RESERVATION, (const uint8_t *)SECRET, &sample.calls[i], id) > 0);
+        assert_true(slice_equals(handle.calls[i].id, (struct slice){ id, sizeof id }));
+        (void)snprintf(record, sizeof record, "weir:1:{tenant=t%d}:~r:%.32s", i == 2 ? 0 : (int)i, id);
         assert_true(slice_equals(handle.calls[i].record, slice_of(record)));
-        assert_true(slice_equals(handle.calls[i].id, SLICE(ID)));
         assert_int_equal(handle.calls[i].count, COUNT_OF(limits));
         for (size_t j = 0; j < COUNT_OF(limits); j++)
             expect_item(&handle.calls[i].items[j], &sample.items[i][j]);
@@ -152,6 +152,53 @@ static void a_permit_names_only_what_holds_permits(void **state)
         assert_int_equal(handle.calls[i].items[0].limit->hold, 60 * WEIR_SECOND);
     }
     free_all(blocks);
+}
+
+static void who_holds_no_permit_is_not_written(void **state)
+{
+    (void)state;
+    static struct sample sample;
+    static char bytes[FLEET_HANDLE_MAX];
+    size_t last = COUNT_OF(limits) - 1;
+    make_sample(&sample, HANDLE_PERMIT);
+    size_t len = write_sample(&sample, bytes, sizeof bytes);
+    sample.items[0][last].is_watched = true; /* only looked at */
+    size_t watched = write_sample(&sample, bytes, sizeof bytes);
+    sample.items[1][last].cost = 0;
+    assert_true(watched < len && write_sample(&sample, bytes, sizeof bytes) < watched);
+}
+
+/* The id is what the store keeps it under: an altered handle names nothing. */
+static void an_altered_handle_names_another_id(void **state)
+{
+    (void)state;
+    static struct sample sample;
+    static char bytes[FLEET_HANDLE_MAX];
+    char id[SCRIPT_ID_LEN];
+    unsigned readable = 0;
+    make_sample(&sample, HANDLE_RESERVATION);
+    sample.handle.count = 1;
+    size_t len = write_sample(&sample, bytes, sizeof bytes);
+    assert_true(handle_id(HANDLE_RESERVATION, (const uint8_t *)SECRET, &sample.calls[0], id) > 0);
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+        struct handle handle;
+        struct block *blocks = NULL;
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        if (handle_read((unsigned char *)bytes, len, &blocks, &handle) == HANDLE_OK) {
+            readable++;
+            assert_false(slice_equals(handle.calls[0].id, (struct slice){ id, sizeof id }));
+        }
+        free_all(blocks);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    assert_true(readable > 128);
+    /* A permit is no reservation by another name. */
+    char other[SCRIPT_ID_LEN];
+    sample.calls[0].count = 1;
+    sample.calls[0].items = &sample.items[0][COUNT_OF(limits) - 1];
+    assert_true(handle_id(HANDLE_RESERVATION, (const uint8_t *)SECRET, &sample.calls[0], id) > 0);
+    assert_true(handle_id(HANDLE_PERMIT, (const uint8_t *)SECRET, &sample.calls[0], other) > 0);
+    assert_memory_not_equal(id, other, sizeof id);
 }
 
 static enum handle_result read_bytes(const void *bytes, size_t len)
@@ -281,6 +328,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(a_permit_names_only_what_holds_permits),
+        cmocka_unit_test(who_holds_no_permit_is_not_written),
+        cmocka_unit_test(an_altered_handle_names_another_id),
         cmocka_unit_test(a_cut_or_longer_one_is_none),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(a_handle_that_would_be_too_long_is_not_written),

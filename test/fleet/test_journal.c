@@ -36,7 +36,7 @@ static const struct weir_shared_size calendar = { .tick = WEIR_MICROSECOND, .cap
 static bool spend(const char *name, enum weir_algorithm algorithm, const struct weir_shared_size *size,
                   uint64_t cost, weir_ns now)
 {
-    const struct journal_spent spent = { slice_of(name), 3, algorithm, 77, *size, cost };
+    const struct journal_spent spent = { slice_of(name), 3, algorithm, *size, cost };
     return journal_spend(journal, &spent, now, WALL + now);
 }
 
@@ -167,8 +167,7 @@ static void the_oldest_is_told_first_and_comes_back_last(void **state)
     assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 4, 2)
                 && spend("c", WEIR_FIXED_WINDOW, &calendar, 8, 3));
     struct journal_entry *entry = journal_take(journal, 4, WALL);
-    assert_true(entry->cost == 5 && entry->name_len == 1 && entry->name[0] == 'a' && entry->limit == 3
-                && entry->contract == 77);
+    assert_true(entry->cost == 5 && entry->name_len == 1 && entry->name[0] == 'a' && entry->limit == 3);
     assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 1, 4)); /* spent while the other was on its way */
     assert_int_equal(journal_count(journal), 3);
     assert_true(journal_put_back(journal, entry, 5, WALL));
@@ -177,19 +176,24 @@ static void the_oldest_is_told_first_and_comes_back_last(void **state)
     assert_true(take(6) == 2 && take(6) == 8 && take(6) == 6 && take(6) == 0);
 }
 
-static void another_contracts_numbers_are_not_mixed(void **state)
+static void a_changed_size_goes_on_with_what_there_is(void **state)
 {
     (void)state;
-    const struct journal_spent other = { SLICE("a"), 1, WEIR_FIXED_WINDOW, 78, calendar, 3 };
-    assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 1, 0));
-    struct journal_entry *entry = journal_take(journal, 0, WALL);
-    assert_true(journal_spend(journal, &other, 1, WALL));
-    assert_false(journal_put_back(journal, entry, 1, WALL)); /* lost, and said */
-    entry = journal_take(journal, 1, WALL);
-    assert_true(entry->cost == 3 && entry->contract == 78 && entry->limit == 1);
-    journal_entry_free(entry);
-    assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 1, 0) && journal_spend(journal, &other, 1, WALL));
-    assert_int_equal(take(2), 3);
+    struct weir_shared_size faster = bucket;
+    faster.period = 300000;                                    /* ten times as fast */
+    assert_true(spend("a", WEIR_TOKEN_BUCKET, &bucket, 9, 0)); /* one comes back in 1.5 s */
+    assert_true(
+        spend("a", WEIR_LEAKY_BUCKET, &faster, 1, 1500 * MS)); /* 9 - 1 + 1, from here on one in 150 ms */
+    struct journal_entry *entry = journal_take(journal, 1800 * MS, WALL);
+    assert_true(entry->cost == 7 && entry->algorithm == WEIR_LEAKY_BUCKET && entry->size.period == 300000);
+    /* Back in, where something was spent under a third size meanwhile. */
+    struct weir_shared_size smaller = faster;
+    smaller.capacity = 4;
+    smaller.debt = 0;
+    assert_true(spend("a", WEIR_TOKEN_BUCKET, &smaller, 1, 1800 * MS));
+    assert_true(journal_put_back(journal, entry, 1800 * MS, WALL));
+    assert_int_equal(journal_count(journal), 1);
+    assert_int_equal(journal_tokens(journal), 4); /* no more than the key holds now */
 }
 
 static void it_is_bounded(void **state)
@@ -231,7 +235,7 @@ int main(void)
         cmocka_unit_test(a_bucket_drains_as_the_stores_would),
         cmocka_unit_test_setup_teardown(the_oldest_is_told_first_and_comes_back_last, open_journal,
                                         close_journal),
-        cmocka_unit_test_setup_teardown(another_contracts_numbers_are_not_mixed, open_journal, close_journal),
+        cmocka_unit_test_setup_teardown(a_changed_size_goes_on_with_what_there_is, open_journal, close_journal),
         cmocka_unit_test_setup_teardown(it_is_bounded, open_journal, close_journal),
         cmocka_unit_test_setup_teardown(names_are_bounded_in_bytes, open_journal, close_journal),
     };
