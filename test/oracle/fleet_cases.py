@@ -348,7 +348,17 @@ def rest():
     costs.on("b").step(0, ACME, claim={"allow": 1, "limit": "tokens", "remaining": 5})
     costs.on("b").step(0, {**ACME, "tokens": "81"}, claim={"never": 1, "limit": "tokens"})
     costs.on("a").step(0, {**ACME, "tokens": "5"}, times=2, claim={"allow": 1, "deny": 1, "limit": "tokens"})
-    return [charged, retries, watched, costs]
+
+    slow = FleetTimeline("76-fleet-slow", """So slow and so large that a store counts it in milliseconds: 1,264,000, one of them an hour.""",
+                         [shared(rate="1/1h", burst=1264000)])
+    slow.on("a").step(5, ACME, cost=1263999, claim={"allow": 1, "remaining": 1})
+    slow.on("b").step(7, ACME, times=2, claim={"allow": 1, "deny": 1, "retry_after": "59m59s999ms999us998ns"})
+    slow.on("a").step(HOUR + 4, ACME, claim={"deny": 1, "retry_after": "1ns"})
+    slow.on("b").step(HOUR + 5, ACME, claim={"allow": 1, "remaining": 0})
+    slow.on("b").step(HOUR + MINUTE, ACME, cost=3, claim={"deny": 1})
+    slow.on("a").step(HOUR + MINUTE + slow.last["retry_after"] - 1, ACME, cost=3, claim={"deny": 1, "retry_after": "1ns"})
+    slow.on("a").step(slow.now + 1, ACME, cost=3, claim={"allow": 1, "remaining": 0})
+    return [charged, retries, watched, costs, slow]
 
 
 def b59():
