@@ -340,7 +340,7 @@ static inline void rig_send(struct rig *rig, struct rig_call *one, unsigned slot
     for (const char *at = words; count > 0; count--) {
         size_t len = strcspn(at, " ");
         resp_put_bulk(&text, (struct slice){ at, len });
-        at += len + 1;
+        at += len + (at[len] == ' ');
     }
     assert_false(text.is_cut);
     one->is_done = false;

@@ -257,7 +257,7 @@ static void no_call_is_done_twice_while_slots_move(void **state)
                 continue;
             load.key[i] = sent % KEYS;
             load.is_under_way[i] = true;
-            (void)snprintf(words, sizeof words, "INCR %s", key[load.key[i]]);
+            (void)snprintf(words, sizeof words, "INCR %.15s", key[load.key[i]]);
             rig_send(&rig, &load.calls[i], slot[load.key[i]], words);
             sent++;
         }
@@ -279,7 +279,7 @@ static void no_call_is_done_twice_while_slots_move(void **state)
     unsigned total = 0;
     for (unsigned k = 0; k < KEYS; k++) {
         struct rig_call one;
-        (void)snprintf(words, sizeof words, "GET %s", key[k]);
+        (void)snprintf(words, sizeof words, "GET %.15s", key[k]);
         unsigned counted = 0;
         rig_until(&rig, rig_call(&rig, &one, slot[k], words) == CARRIER_REPLY);
         assert_int_equal(sscanf(one.reply, "$%*u %u", &counted), 1);
