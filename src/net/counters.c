@@ -73,7 +73,9 @@ static void count_one(struct counters *counters, const uint32_t *rows, const str
     if (row == NULL)
         return;
     counter_add(&row->decisions[decision->outcome], 1);
-    if (decision->outcome == WEIR_UNMETERED || decision->outcome == WEIR_REFUSED)
+    /* Nobody could decide, or this process did out of its share while the store was away. */
+    if (decision->outcome == WEIR_UNMETERED || decision->outcome == WEIR_REFUSED
+        || decision->policy == WEIR_POLICY_LOCAL)
         counter_add(&row->undecided[decision->policy][decision->reason], 1);
 }
 

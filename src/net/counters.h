@@ -84,8 +84,9 @@ struct counter_row {
     uint64_t decisions[WEIR_OUTCOME_COUNT];
     uint64_t watched[WEIR_OUTCOME_COUNT]; /* where it does not enforce: what would have been */
     uint64_t looks[WEIR_OUTCOME_COUNT];   /* of a concurrency limit, at doors that give no permits */
-    uint64_t undecided[WEIR_POLICY_COUNT][WEIR_REASON_COUNT];
-    uint64_t waits[WAIT_END_COUNT]; /* of requests whose answer it bound */
+    uint64_t undecided[WEIR_POLICY_COUNT]
+                      [WEIR_REASON_COUNT]; /* answered by policy, those of a local share included */
+    uint64_t waits[WAIT_END_COUNT];        /* of requests whose answer it bound */
 };
 
 /* Rows of a block, and blocks for the limits of two editions at once. */

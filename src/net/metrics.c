@@ -156,7 +156,7 @@ static void write_undecided(struct text *out, const struct scrape *scrape)
     size_t per_limit = (size_t)WEIR_POLICY_COUNT * WEIR_REASON_COUNT;
     size_t count = scrape->edition->limit_count * per_limit;
     prometheus_family(out, name, PROMETHEUS_COUNTER,
-                      "Requests that a policy answered, because no decision could.");
+                      "Requests that a policy answered, because no decision could; local: out of a share.");
     for (size_t i = 0; i < count; i++) {
         enum weir_policy policy = (enum weir_policy)(i % per_limit / WEIR_REASON_COUNT);
         enum weir_reason reason = (enum weir_reason)(i % WEIR_REASON_COUNT);

@@ -132,6 +132,8 @@ static void on_ring(struct alarm *alarm)
     store_end_look(end->worker);
 }
 
+static const char undecided[] = "it makes no decisions in time";
+
 static size_t list_nodes(const struct worker *worker, struct store_node *out)
 {
     size_t count = store_client_nodes(worker->store.carrier, out, SHARED_STORE_NODES_MAX);
@@ -260,6 +262,31 @@ static bool are_all_connected(const struct server *server)
     return true;
 }
 
+static bool is_listed(const struct store_node *nodes, size_t count, const char *address)
+{
+    size_t i = 0;
+    while (i < count && strcmp(nodes[i].address, address) != 0)
+        i++;
+    return i < count;
+}
+
+/* What is away and no node of the list: the store as a whole, where none is known that serves. Gives is_first. */
+static bool write_outages(const struct worker *worker, const struct store_node *nodes, size_t count,
+                          struct text *out, bool is_first)
+{
+    const struct outages *outages = fleet_common_outages(worker->server->store.common);
+    size_t known = outages_count(outages);
+    for (size_t i = 0; i < known; i++) {
+        struct outage_view view;
+        outages_view(outages, i, &view);
+        if (view.outage.began_at == WEIR_NO_TIME || is_listed(nodes, count, view.address))
+            continue;
+        write_node(out, is_first, view.address, undecided);
+        is_first = false;
+    }
+    return is_first;
+}
+
 bool store_end_degraded(const struct worker *worker, struct text *out)
 {
     static const char unconnected[] = "it is not connected yet";
@@ -272,12 +299,11 @@ bool store_end_degraded(const struct worker *worker, struct text *out)
         bool is_away = nodes[i].outage != NULL && outage_now(nodes[i].outage).began_at != WEIR_NO_TIME;
         if (nodes[i].is_up && !is_away)
             continue;
-        const char *why = nodes[i].is_up            ? "it makes no decisions in time"
-                          : nodes[i].why[0] == '\0' ? unconnected
-                                                    : nodes[i].why;
+        const char *why = nodes[i].is_up ? undecided : nodes[i].why[0] == '\0' ? unconnected : nodes[i].why;
         write_node(out, is_first, nodes[i].address, why);
         is_first = false;
     }
+    is_first = write_outages(worker, nodes, count, out, is_first);
     if (is_first && !are_all_connected(worker->server)) {
         write_node(out, true, worker->server->store.shown,
                    count == 0 ? unconnected : "not every worker is connected");

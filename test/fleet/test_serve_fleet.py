@@ -181,6 +181,11 @@ class Policies(unittest.TestCase):
             for _ in range(30):
                 self.ask(server, 'shut', 'other')
             self.assertEqual(server.metric('weir_undecided_total{limit="shut",policy="closed",reason="store"}'), 30)
+            for _ in range(7):  # a share of 5 that begins empty: all denied, or some allowed
+                self.ask(server, 'part', 'other')
+            self.assertEqual(server.metric('weir_undecided_total{limit="part",policy="local",reason="store"}'), 7)
+            self.assertEqual(sum(server.metric(f'weir_decisions_total{{limit="part",decision="{word}"}}')
+                                 for word in ('allow', 'deny')), 7)
             store.start()
             self.expect_well(server)
             # However many workers met it.
@@ -191,6 +196,17 @@ class Policies(unittest.TestCase):
         with Server() as server:
             self.assertNotIn('weir_store', server.ask('GET', '/metrics').text)
             self.assertEqual(server.ask('GET', '/readyz').text, 'ready\n')
+
+
+class Clusters(unittest.TestCase):
+    def test_one_that_serves_nothing_is_no_store(self):
+        """Connected to all of its nodes, and none has a slot."""
+        with Store(args=['--cluster-enabled', 'yes'], bus=True) as store:
+            url = f'redis+cluster://127.0.0.1:{store.port}'
+            with Fleet(contract(shared(*TWENTY), deadline='200ms'), url, count=1, is_ready=False) as fleet:
+                self.assertEqual(check(fleet[0])['policy'], 'closed')
+                wait_for(lambda: 'degraded' in fleet[0].ask('GET', '/readyz').text)
+                self.assertEqual(fleet[0].ask('GET', '/readyz').status, 200)
 
 
 class Starting(unittest.TestCase):

@@ -102,6 +102,39 @@ static void undecided_answers_count_by_policy_and_reason(void **state)
     counters_deinit(&counters);
 }
 
+/* A local share decides, and no store did; a shared cell is decided as any. */
+static void what_a_share_decides_counts_twice(void **state)
+{
+    static const struct {
+        const char *why;
+        enum weir_outcome outcome;
+        enum weir_policy policy;
+        enum weir_reason reason;
+        uint64_t undecided;
+    } each[] = {
+        { "allowed out of the share", WEIR_ALLOW, WEIR_POLICY_LOCAL, WEIR_REASON_STORE, 1 },
+        { "denied by it", WEIR_DENY, WEIR_POLICY_LOCAL, WEIR_REASON_STORE, 1 },
+        { "by the store", WEIR_ALLOW, WEIR_POLICY_NONE, WEIR_REASON_NONE, 0 },
+        { "on a cell that keys share", WEIR_ALLOW, WEIR_POLICY_OVERFLOW, WEIR_REASON_FULL, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(each); i++) {
+        static struct counters counters;
+        claim_all(&counters);
+        struct weir_decision decision = said(1, each[i].outcome);
+        decision.policy = each[i].policy;
+        decision.reason = each[i].reason;
+        struct weir_answer answer = {
+            .decision = decision, .limits = limits, .count = 1, .each = { decision }
+        };
+        counters_decision(&counters, places, &answer, false);
+        const struct counter_row *row = counters_row(&counters, places[1]);
+        expect_row(row->decisions[each[i].outcome] == 1, each[i].why);
+        expect_row(row->undecided[each[i].policy][each[i].reason] == each[i].undecided, each[i].why);
+        counters_deinit(&counters);
+    }
+}
+
 /* What only says what would have been counts apart, also where the request was refused by another. */
 static void watched_limits_count_apart(void **state)
 {
@@ -250,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_counts_where_it_should),
         cmocka_unit_test(undecided_answers_count_by_policy_and_reason),
+        cmocka_unit_test(what_a_share_decides_counts_twice),
         cmocka_unit_test(watched_limits_count_apart),
         cmocka_unit_test(looks_count_apart),
         cmocka_unit_test(waits_fall_into_their_buckets),
