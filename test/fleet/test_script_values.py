@@ -4,6 +4,7 @@
 B31 counter without expiry, B33 expiry below a second, B35 foreign or damaged values.
 """
 
+import itertools
 import os
 import struct
 import subprocess
@@ -121,11 +122,13 @@ class Values(unittest.TestCase):
     def test_B35_what_is_none_of_ours_is_taken_for_absent_told_and_overwritten(self):
         with Driver(self.store, self.sizes) as driver:
             for limit, letter in enumerate(self.letters):
-                for why, value in FOREIGN.items():
-                    with self.subTest(letter=letter, value=why):
+                for (why, value), lives in itertools.product(FOREIGN.items(), (None, 100_000)):
+                    with self.subTest(letter=letter, value=why, lives=lives):
                         self.store.command("FLUSHALL")
                         self.take(driver, limit, "other", 2)
                         plant(self.store, "k", value)
+                        if lives:
+                            self.store.command("PEXPIRE", "k", lives)
                         answer = self.take(driver, limit, "k")
                         self.assertEqual((answer["outcome"], answer["remaining"], answer["damaged"], answer["charged"]),
                                          (0, 4, 1, 1))
