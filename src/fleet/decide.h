@@ -76,7 +76,7 @@ void note_spending(struct fleet_work *work);
 
 /* ---- decide_held.c ---- */
 
-/* Give back what groups were charged, and say what is true without it. */
+/* Give back what groups were charged. */
 void undo_groups(struct fleet_work *work);
 /* Return permits that may have been given without anybody's hearing of it. */
 void release_unsure(struct fleet_work *work);

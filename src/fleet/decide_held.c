@@ -14,22 +14,7 @@ static bool was_charged(const struct fleet_work *work, const struct group *group
     return false;
 }
 
-/* As a look would have found it: an upper bound of what is left, since refill may have replaced some of it (strict undo). */
-static void take_back(const struct fleet_work *work, struct item *item)
-{
-    const struct weir_shared_size *size = &item->ask.size;
-    struct weir_decision *decision = &item->decision;
-    if (!work->answers[item->at].is_charged || refuses(decision->outcome))
-        return;
-    uint64_t room = size->capacity > decision->remaining ? size->capacity - decision->remaining : 0;
-    decision->remaining += item->ask.cost < room ? item->ask.cost : room;
-    if (class_of(item->algorithm) != 3 || size->count == 0 || decision->reset_at == WEIR_NO_TIME)
-        return;
-    weir_u128_ sooner = (weir_u128_)item->ask.cost * size->period / size->count * size->tick;
-    weir_ns length = decision->reset_at - decision->decided_at;
-    decision->reset_at -= sooner < length ? (weir_ns)sooner : length;
-}
-
+/* The decisions of its items stay as the charging step saw them: at least so much is left. What it is now no step has seen. */
 static void undo_group(struct fleet_work *work, struct group *group)
 {
     if (group->state != GROUP_ANSWERED || !was_charged(work, group))
@@ -37,10 +22,7 @@ static void undo_group(struct fleet_work *work, struct group *group)
     background_undo(work->fleet, &group->call, &work->answers[group->first], group->errand.slot, work->now);
     for (size_t i = 0; i < work->item_count; i++) {
         struct item *item = &work->items[i];
-        if (item->group != group)
-            continue;
-        take_back(work, item);
-        if (item->may_keep)
+        if (item->group == group && item->may_keep)
             denied_drop(work->fleet->common->denied, item->hash, work->heard_at);
     }
     group->state = GROUP_UNASKED;

@@ -135,12 +135,23 @@ static void go(struct errand *errand)
     hand_to_carrier(errand);
 }
 
+/* Whole where the store forbids the hash, but for one command a minute. */
+static enum script_form choose_form(struct fleet *fleet)
+{
+    if (!fleet->sends_whole)
+        return SCRIPT_BY_HASH;
+    if (fleet->now < fleet->tries_hash_at)
+        return SCRIPT_WHOLE;
+    fleet->tries_hash_at = fleet->now + FLEET_TRIES_HASH_NS;
+    return SCRIPT_BY_HASH;
+}
+
 void errand_send(struct errand *errand, weir_ns now)
 {
     struct fleet *fleet = errand->fleet;
     errand->now = now;
     errand->outage = fleet->carrier->outage(fleet->carrier, errand->slot);
-    errand->form = fleet->sends_whole ? SCRIPT_WHOLE : SCRIPT_BY_HASH;
+    errand->form = choose_form(fleet);
     errand->is_again = false;
     errand->by_hash = (struct slice){ 0 };
     if (!errand->is_probe && !errand->is_asked_on
@@ -272,22 +283,32 @@ static void send_unknown(struct errand *errand)
     go(errand);
 }
 
+/* Said once, not with every try. */
+static void send_forbidden(struct errand *errand, struct slice error)
+{
+    struct fleet *fleet = errand->fleet;
+    if (!fleet->sends_whole) {
+        log_error(errand, "script-sent-whole", error);
+        fleet->sends_whole = true;
+        fleet->tries_hash_at = fleet->now + FLEET_TRIES_HASH_NS;
+    }
+    count_add(fleet->common, COUNT_SCRIPTS, 1);
+    errand->form = SCRIPT_WHOLE;
+    go(errand);
+}
+
 static void heard_error(struct errand *errand, struct slice reply, weir_ns now)
 {
     struct fleet *fleet = errand->fleet;
     struct slice error = error_text(reply);
     bool is_unknown = script_is_unknown(reply), is_forbidden = forbids_hash(error);
-    if (errand->form == SCRIPT_BY_HASH && (is_unknown || is_forbidden)) {
-        if (is_forbidden && !fleet->sends_whole)
-            log_error(errand, "script-sent-whole", error);
-        fleet->sends_whole |= is_forbidden;
-        if (!is_forbidden) {
-            send_unknown(errand);
-            return;
-        }
-        count_add(fleet->common, COUNT_SCRIPTS, 1);
-        errand->form = SCRIPT_WHOLE;
-        go(errand);
+    if (errand->form == SCRIPT_BY_HASH && is_unknown) {
+        fleet->sends_whole = false;
+        send_unknown(errand);
+        return;
+    }
+    if (errand->form == SCRIPT_BY_HASH && is_forbidden) {
+        send_forbidden(errand, error);
         return;
     }
     count_add(fleet->common, COUNT_ERRORS, 1);
@@ -310,6 +331,8 @@ static void heard(struct carrier_call *call, enum carrier_result result, struct 
             return;
         }
         tell_answer(errand, now);
+        if (fleet->sends_whole && errand->form == SCRIPT_BY_HASH && hash_of(errand).len > 0)
+            fleet->sends_whole = false;
         errand->done(errand, ERRAND_ANSWERED, reply);
         return;
     case CARRIER_REFUSED:

@@ -31,6 +31,8 @@
 #define FLEET_BACKGROUND_NS WEIR_SECOND
 /* Whole scripts on their way that are remembered: four scripts, a few nodes. */
 #define FLEET_WHOLES 16
+/* How often a store that forbids EVALSHA is asked by hash all the same. */
+#define FLEET_TRIES_HASH_NS WEIR_MINUTE
 /* Works that are kept for the next ones. */
 #define FLEET_SPARE_WORKS 256
 /* Longest command: the scripts have some ten thousand bytes, the items of one call below 400,000. */
@@ -119,7 +121,8 @@ struct fleet {
     uint64_t random;
     char *scratch; /* commands are written here first */
     size_t scratch_cap;
-    bool sends_whole; /* EVALSHA is forbidden */
+    bool sends_whole;      /* EVALSHA is forbidden */
+    weir_ns tries_hash_at; /* it is tried again: users get other rights, and connections lead elsewhere */
     /* Commands that carry a whole script to a node: whoever else needs it waits behind. NULL: a free place. */
     const struct errand *wholes[FLEET_WHOLES];
     struct weir_shared shared; /* for what the contract is asked in the store's place */

@@ -83,6 +83,21 @@ static void B37_script_cache_lost_and_blind_replays(void **state)
     assert_int_equal(check()->remaining, 0);
     assert_int_equal(world.sent, sent + 1); /* it is remembered */
     assert_int_equal(process_lines(&world.processes[0], "event=script-sent-whole error=\"NOPERM"), 1);
+
+    /* Not for ever: it is tried again once a minute, and said once. */
+    size_t wholes = world.wholes;
+    world_run_for(&world, WEIR_MINUTE);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(check()->policy, WEIR_POLICY_NONE);
+    assert_int_equal(world.wholes, wholes + 5);
+    world_heal(&world); /* it is allowed again */
+    assert_int_equal(check()->policy, WEIR_POLICY_NONE);
+    assert_int_equal(world.wholes, wholes + 6);
+    world_run_for(&world, WEIR_MINUTE);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(check()->policy, WEIR_POLICY_NONE);
+    assert_int_equal(world.wholes, wholes + 6);
+    assert_int_equal(process_lines(&world.processes[0], "event=script-sent-whole"), 1);
     world_close(&world);
 }
 

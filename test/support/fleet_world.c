@@ -86,6 +86,7 @@ static void world_send(struct carrier *carrier, struct carrier_call *call)
     *world->flights_end = flight;
     world->flights_end = &flight->next;
     world->sent++;
+    world->wholes += contains(flight->command, "\r\nEVAL\r\n");
     plan(world, flight);
     bool breaks_after = draws(world, faults->break_after);
     if (breaks_after || draws(world, faults->break_before))

@@ -98,6 +98,7 @@ struct world {
     struct flight *flights, **flights_end;
     struct asked *asked; /* newest first */
     size_t executed, sent, late_answers;
+    size_t wholes;                                          /* commands that carried a script */
     void (*told)(struct world *world, struct asked *asked); /* each answer; may be NULL */
     weir_ns wiped_at[64];
     size_t wiped;
