@@ -69,9 +69,14 @@ static struct outage *outage_asked(const struct errand *errand)
 static void tell_outage(struct errand *errand, struct outage *outage, const char *why)
 {
     struct outage_told told;
+    char said[OUTAGE_WHY_MAX];
     switch (outage_news(outage, reading(errand->fleet), &told)) {
     case OUTAGE_BEGAN:
-        fleet_log(errand->fleet, "event=store-away node=%s why=%s", told.address, why);
+        outage_why(outage, said);
+        if (said[0] != '\0')
+            fleet_log(errand->fleet, "event=store-away node=%s why=%s said=\"%s\"", told.address, why, said);
+        else
+            fleet_log(errand->fleet, "event=store-away node=%s why=%s", told.address, why);
         break;
     case OUTAGE_ENDED:
         fleet_log(errand->fleet, "event=store-back node=%s away_ms=%llu", told.address,
@@ -82,8 +87,9 @@ static void tell_outage(struct errand *errand, struct outage *outage, const char
     }
 }
 
-/* What the breaker learns of a failure; `is_mute`: nothing came, rather than that it cannot serve. */
-static void tell_failure(struct errand *errand, weir_ns now, bool is_mute, const char *why)
+/* What the breaker learns of a failure; `is_mute`: nothing came, rather than that it cannot serve. `said` by the store, or
+   empty. */
+static void tell_failure(struct errand *errand, weir_ns now, bool is_mute, const char *why, struct slice said)
 {
     struct outage *outage = outage_asked(errand);
     if (errand->is_probe)
@@ -92,6 +98,7 @@ static void tell_failure(struct errand *errand, weir_ns now, bool is_mute, const
         errand->away = outage_now(outage);
     else
         errand->away = is_mute ? outage_failed(outage, now) : outage_refused(outage, now);
+    outage_say(outage, said);
     if (!errand->is_probe && !errand->is_asked_on)
         background_nurse(errand->fleet, outage, errand->slot, errand->tag, now);
     tell_outage(errand, outage, why);
@@ -128,7 +135,7 @@ static void go(struct errand *errand)
     if (!write_command(errand, &written) || !keep_command(errand, written)) {
         count_add(fleet->common, COUNT_ERRORS, 1);
         forget_whole(errand);
-        tell_failure(errand, reading(fleet), false, "no-memory");
+        tell_failure(errand, reading(fleet), false, "no-memory", (struct slice){ 0 });
         errand->done(errand, ERRAND_AWAY, (struct slice){ 0 });
         return;
     }
@@ -180,6 +187,12 @@ static struct slice error_text(struct slice reply)
     if (!resp_next(&reader, &value) || value.type != RESP_ERROR)
         return SLICE("?");
     return value.text;
+}
+
+/* What a node said that could not serve; nothing where there was no connection to it. */
+static struct slice refusal_text(struct slice reply)
+{
+    return is_error(reply) ? error_text(reply) : (struct slice){ 0 };
 }
 
 static bool contains_fold(struct slice text, struct slice word)
@@ -313,7 +326,7 @@ static void heard_error(struct errand *errand, struct slice reply, weir_ns now)
     }
     count_add(fleet->common, COUNT_ERRORS, 1);
     log_error(errand, "store-error", error);
-    tell_failure(errand, now, false, "error");
+    tell_failure(errand, now, false, "error", error);
     errand->done(errand, is_before_executing(error) ? ERRAND_AWAY : ERRAND_UNSURE, (struct slice){ 0 });
 }
 
@@ -337,12 +350,12 @@ static void heard(struct carrier_call *call, enum carrier_result result, struct 
         return;
     case CARRIER_REFUSED:
         count_add(fleet->common, COUNT_REFUSED, 1);
-        tell_failure(errand, now, !call->is_topology, "refused");
+        tell_failure(errand, now, !call->is_topology, "refused", refusal_text(reply));
         errand->done(errand, ERRAND_AWAY, (struct slice){ 0 });
         return;
     case CARRIER_LOST:
         count_add(fleet->common, COUNT_LOST, 1);
-        tell_failure(errand, now, true, "lost");
+        tell_failure(errand, now, true, "lost", (struct slice){ 0 });
         errand->done(errand, ERRAND_UNSURE, (struct slice){ 0 });
         return;
     }
@@ -358,13 +371,14 @@ void errand_abandon(struct errand *errand, weir_ns now, bool is_late)
     fleet->carrier->abandon(fleet->carrier, &errand->call);
     if (is_late) {
         count_add(fleet->common, COUNT_LATE, 1);
-        tell_failure(errand, now, true, "late");
+        tell_failure(errand, now, true, "late", (struct slice){ 0 });
     }
 }
 
 void errand_is_bad(struct errand *errand, struct slice why)
 {
     count_add(errand->fleet->common, COUNT_ERRORS, 1);
-    log_error(errand, "store-error", why.len > 0 ? why : SLICE("REPLY it is none of the script's"));
-    tell_failure(errand, reading(errand->fleet), false, "error");
+    struct slice error = why.len > 0 ? why : SLICE("REPLY it is none of the script's");
+    log_error(errand, "store-error", error);
+    tell_failure(errand, reading(errand->fleet), false, "error", error);
 }

@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ struct outage {
     /* The log: whether this outage was told of, and when anything was last. */
     bool is_told, is_end_due, was_ever_told;
     weir_ns told_at, told_began_at;
+    char why[OUTAGE_WHY_MAX];
     char address[OUTAGE_ADDRESS_MAX + 1];
 };
 
@@ -171,6 +173,7 @@ static void begin(struct outage *outage, weir_ns now)
     if (outage->now.began_at != WEIR_NO_TIME)
         return;
     outage->now.began_at = now;
+    outage->why[0] = '\0';
     /* relaxed: the number only has to differ from all others */
     outage->now.number = atomic_fetch_add_explicit(&outage->all->number, 1, memory_order_relaxed) + 1;
     cool_down(outage, now, OUTAGE_COOL_NS);
@@ -311,6 +314,25 @@ void outage_probed(struct outage *outage, weir_ns now, bool is_heard)
     unlock(outage);
 }
 
+void outage_say(struct outage *outage, struct slice why)
+{
+    size_t len = why.len < OUTAGE_WHY_MAX - 1 ? why.len : OUTAGE_WHY_MAX - 1;
+    while (len < why.len && len > OUTAGE_WHY_MAX / 2 && why.at[len] != ' ')
+        len--; /* not in the middle of a word, where it has any */
+    outage = locked(outage);
+    for (size_t i = 0; i < len; i++)
+        outage->why[i] = why.at[i] >= ' ' && why.at[i] <= '~' && why.at[i] != '"' ? why.at[i] : '\'';
+    outage->why[len] = '\0';
+    unlock(outage);
+}
+
+void outage_why(const struct outage *outage, char out[OUTAGE_WHY_MAX])
+{
+    struct outage *mine = locked(outage);
+    (void)snprintf(out, OUTAGE_WHY_MAX, "%s", is_on(mine) ? mine->why : "");
+    unlock(mine);
+}
+
 struct weir_outage outage_now(const struct outage *outage)
 {
     struct outage *mine = locked(outage);
@@ -357,10 +379,15 @@ size_t outages_count(const struct outages *outages)
 void outages_view(const struct outages *outages, size_t index, struct outage_view *out)
 {
     struct outage *outage = locked(outages->nodes[index]);
-    *out = (struct outage_view){
-        outage->address, !outage->is_open ? OUTAGE_CLOSED : outage->is_probing ? OUTAGE_HALF_OPEN : OUTAGE_OPEN,
-        outage->now,     outage->failures,
-        outage->opened,  outage->probes
-    };
+    *out = (struct outage_view){ outage->address,
+                                 !outage->is_open     ? OUTAGE_CLOSED
+                                 : outage->is_probing ? OUTAGE_HALF_OPEN
+                                                      : OUTAGE_OPEN,
+                                 outage->now,
+                                 outage->failures,
+                                 outage->opened,
+                                 outage->probes,
+                                 "" };
+    (void)snprintf(out->why, sizeof out->why, "%s", is_on(outage) ? outage->why : "");
     unlock(outage);
 }

@@ -26,6 +26,7 @@
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "weir_contract.h"
 
 struct outages; /* of one process */
@@ -43,6 +44,9 @@ struct outage;  /* of one node */
 
 /* Longest address that is kept; of a longer one the front. */
 #define OUTAGE_ADDRESS_MAX 255
+
+/* Room for why an outage is on, with its end. */
+#define OUTAGE_WHY_MAX 128
 
 /* A node that comes and goes is told of once in so long. */
 #define OUTAGE_QUIET_NS (10 * WEIR_SECOND)
@@ -83,6 +87,11 @@ void outage_left(struct outage *outage);
 /* What came of the probe. */
 void outage_probed(struct outage *outage, weir_ns now, bool is_heard);
 
+/* Why it is on, in the store's own words where it had any: the latest counts. Printable, without quotes; cut where longer. */
+void outage_say(struct outage *outage, struct slice why);
+/* What was said of the outage that is on; "" where nothing was, or there is none. */
+void outage_why(const struct outage *outage, char out[OUTAGE_WHY_MAX]);
+
 /* Since when and which; began_at WEIR_NO_TIME: there is none. */
 struct weir_outage outage_now(const struct outage *outage);
 
@@ -100,6 +109,7 @@ struct outage_view {
     enum { OUTAGE_CLOSED, OUTAGE_OPEN, OUTAGE_HALF_OPEN } state;
     struct weir_outage outage;
     uint64_t failures, opened, probes; /* since the start */
+    char why[OUTAGE_WHY_MAX];          /* as outage_why() */
 };
 size_t outages_count(const struct outages *outages);
 void outages_view(const struct outages *outages, size_t index, struct outage_view *out);

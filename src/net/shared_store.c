@@ -132,6 +132,7 @@ static void on_ring(struct alarm *alarm)
     store_end_look(end->worker);
 }
 
+/* Where the store said nothing of why. */
 static const char undecided[] = "it makes no decisions in time";
 
 static size_t list_nodes(const struct worker *worker, struct store_node *out)
@@ -281,7 +282,7 @@ static bool write_outages(const struct worker *worker, const struct store_node *
         outages_view(outages, i, &view);
         if (view.outage.began_at == WEIR_NO_TIME || is_listed(nodes, count, view.address))
             continue;
-        write_node(out, is_first, view.address, undecided);
+        write_node(out, is_first, view.address, view.why[0] == '\0' ? undecided : view.why);
         is_first = false;
     }
     return is_first;
@@ -299,7 +300,12 @@ bool store_end_degraded(const struct worker *worker, struct text *out)
         bool is_away = nodes[i].outage != NULL && outage_now(nodes[i].outage).began_at != WEIR_NO_TIME;
         if (nodes[i].is_up && !is_away)
             continue;
-        const char *why = nodes[i].is_up ? undecided : nodes[i].why[0] == '\0' ? unconnected : nodes[i].why;
+        char said[OUTAGE_WHY_MAX] = "";
+        if (is_away)
+            outage_why(nodes[i].outage, said);
+        const char *why = nodes[i].is_up ? said : nodes[i].why;
+        if (why[0] == '\0')
+            why = nodes[i].is_up ? undecided : unconnected;
         write_node(out, is_first, nodes[i].address, why);
         is_first = false;
     }

@@ -120,6 +120,38 @@ static void an_outage_is_not_prolonged(void **state)
     outages_free(outages);
 }
 
+static void why_is_the_stores_own_words(void **state)
+{
+    (void)state;
+    char why[OUTAGE_WHY_MAX], longest[OUTAGE_WHY_MAX + 50];
+    struct outages *outages;
+    struct outage_view view;
+    assert_int_equal(outages_new(&outages, 1), 0);
+    struct outage *outage = outage_of(outages, "x");
+    (void)outage_refused(outage, AT(0));
+    outage_why(outage, why);
+    assert_string_equal(why, ""); /* nothing was said */
+    outage_say(outage, SLICE("OOM not \"now\"\n\x1b"));
+    outage_why(outage, why);
+    assert_string_equal(why, "OOM not 'now'''"); /* nothing that disturbs a log */
+    outages_view(outages, 0, &view);
+    assert_string_equal(view.why, why);
+    outage_say(outage, SLICE("LOADING"));
+    outage_why(outage, why);
+    assert_string_equal(why, "LOADING"); /* the latest */
+    memset(longest, 'x', sizeof longest);
+    outage_say(outage, (struct slice){ longest, sizeof longest });
+    outage_why(outage, why);
+    assert_true(strlen(why) > 0 && strlen(why) < OUTAGE_WHY_MAX);
+    outage_heard(outage, AT(1));
+    outage_why(outage, why);
+    assert_string_equal(why, ""); /* it is over */
+    (void)outage_failed(outage, AT(2));
+    outage_why(outage, why);
+    assert_string_equal(why, ""); /* and of the next one nothing is known */
+    outages_free(outages);
+}
+
 static void a_store_that_speaks_is_asked_on(void **state)
 {
     (void)state;
@@ -339,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dead_store_is_avoided_and_probed),
         cmocka_unit_test(an_outage_is_not_prolonged),
+        cmocka_unit_test(why_is_the_stores_own_words),
         cmocka_unit_test(a_store_that_speaks_is_asked_on),
         cmocka_unit_test(too_late_is_alive_and_no_answer),
         cmocka_unit_test(an_answer_closes_while_the_probe_is_under_way),

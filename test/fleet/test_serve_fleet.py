@@ -138,6 +138,19 @@ class Policies(unittest.TestCase):
                 store.thaw()
             self.expect_well(server)
 
+    def test_a_store_that_cannot_serve_is_told_in_its_own_words(self):
+        with Store() as store, Fleet(self.CONTRACT, store.url, count=1) as fleet:
+            server = fleet[0]
+            self.assertEqual(self.ask(server, 'shut')['decision'], 'allow')
+            store.command('CONFIG', 'SET', 'maxmemory', '1')
+            self.assertEqual(self.ask(server, 'shut')['policy'], 'closed')
+            ready = server.ask('GET', '/readyz').json
+            self.assertEqual([node['node'] for node in ready['degraded']], [f'127.0.0.1:{store.port}'])
+            self.assertRegex(ready['degraded'][0]['why'], r'\AOOM command not allowed')
+            self.assertRegex(server.log(), r'event=store-away node=\S+ why=refused said="OOM command not allowed')
+            store.command('CONFIG', 'SET', 'maxmemory', '0')
+            self.expect_well(server)
+
     def test_started_before_its_store(self):
         port = free_port()
         with Fleet(self.CONTRACT, f'redis://127.0.0.1:{port}', count=1, is_ready=False) as fleet:
