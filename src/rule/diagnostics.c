@@ -11,6 +11,9 @@
 /* Bytes of a source line that are kept: terminals are narrower, and one line may be the whole file. */
 #define SOURCE_MAX 400
 
+/* How far behind what is shown the @ of a URL is looked for: more than the longest URL of a store. */
+#define SECRET_MAX 4096
+
 /* One text that findings are about. */
 struct source {
     const char *name;
@@ -167,6 +170,67 @@ static int compare_places(const void *x, const void *y)
     return (a->severity > b->severity) - (a->severity < b->severity);
 }
 
+/* ---- Secrets ------------------------------------------------------------------------------------------------------ */
+
+/* What stands behind a `://` where no @ follows: its @ was forgotten, or it names a host and no secret. */
+static size_t suspect_len(struct slice text)
+{
+    size_t len = 0;
+    bool is_port = false, is_suspect = text.len > 0 && text.at[0] == ':',
+         is_v6 = text.len > 0 && text.at[0] == '[';
+    for (; len < text.len && strchr(" /?\"'\r", text.at[len]) == NULL; len++) {
+        char c = text.at[len];
+        is_suspect = is_suspect || (is_port && c != ',' && (c < '0' || c > '9'));
+        is_port = c == ':' || (is_port && c != ',');
+    }
+    if (is_v6 || !is_suspect)
+        return 0;
+    while (len < text.len && strchr(" \"'\r", text.at[len]) == NULL)
+        len++; /* with a / in it */
+    return len;
+}
+
+/* Where the secret before the last @ begins: behind the `://`, or where that was forgotten too, with `user:password`. */
+static size_t secret_from(struct slice whole, size_t last)
+{
+    const char *scheme = memmem(whole.at, last, "://", 3);
+    size_t from = last;
+    if (scheme != NULL)
+        return (size_t)(scheme - whole.at) + 3;
+    while (from > 0 && strchr(" \"'\t", whole.at[from - 1]) == NULL)
+        from--;
+    return memchr(whole.at + from, ':', last - from) == NULL ? last : from;
+}
+
+/*
+ * Stars in place of what a URL says between `://` and the last `@` of its line, one for each character, so that columns stay.
+ * Diagnostics go to terminals, logs and the pages of a CI, which more people read than the file; what cannot be told apart
+ * from a secret is hidden with it. `shown` is the beginning of `whole`, which is one line. Gives the bytes that are left.
+ */
+static size_t hide_secrets(char *shown, size_t len, struct slice whole)
+{
+    size_t from = 0, to = 0;
+    if (whole.len > len + SECRET_MAX)
+        whole.len = len + SECRET_MAX; /* a line may be the whole file */
+    const char *at = whole.len == 0 ? NULL : memrchr(whole.at, '@', whole.len);
+    size_t last = at == NULL ? 0 : (size_t)(at - whole.at), begin = secret_from(whole, last);
+    while (from < len) {
+        size_t until = from;
+        if (from == begin && from < last)
+            until = last;
+        else if (from >= 3 && memcmp(whole.at + from - 3, "://", 3) == 0)
+            until = from + suspect_len((struct slice){ whole.at + from, whole.len - from });
+        for (; from < until && from < len; from++)
+            if (((unsigned char)whole.at[from] & 0xc0) != 0x80)
+                shown[to++] = '*';
+        if (from < len)
+            shown[to++] = shown[from++];
+    }
+    return to;
+}
+
+/* ---- Lines of text ---------------------------------------------------------------------------------------------- */
+
 /* The line that begins at `from`, cut where it is too long to show, never inside a character. */
 static struct slice line_at(struct slice text, size_t from)
 {
@@ -178,6 +242,17 @@ static struct slice line_at(struct slice text, size_t from)
         while (len > 0 && ((unsigned char)text.at[from + len - 1] & 0x80) != 0)
             len--;
     return (struct slice){ text.at + from, len };
+}
+
+/* A copy of it that may be shown, or NULL. */
+static const char *keep_line(struct region *region, struct slice text, struct slice line)
+{
+    char shown[SOURCE_MAX];
+    size_t left = text.len - (size_t)(line.at - text.at);
+    const char *end = memchr(line.at, '\n', left);
+    struct slice whole = { line.at, end == NULL ? left : (size_t)(end - line.at) };
+    memcpy(shown, line.at, line.len);
+    return region_copy(region, (struct slice){ shown, hide_secrets(shown, line.len, whole) }).at;
 }
 
 /* Attach the lines of one text to the findings from `item` on that are about it; gives the first that is not. */
@@ -200,7 +275,7 @@ static size_t attach_lines(struct weir_diagnostics *diagnostics, size_t item)
         }
         struct slice shown_line = line_at(text, from);
         bool is_shown = line == said->line && shown_line.len > 0 && said->column <= shown_line.len + 1;
-        said->source = is_shown ? region_copy(&diagnostics->region, shown_line).at : NULL;
+        said->source = is_shown ? keep_line(&diagnostics->region, text, shown_line) : NULL;
     }
     return item;
 }
@@ -234,6 +309,7 @@ const char *shown(struct slice value, struct shown *into)
     }
     while (is_cut && len > 0 && ((unsigned char)into->text[len - 1] & 0x80) != 0)
         len--;
+    len = hide_secrets(into->text, len, value);
     memcpy(into->text + len, is_cut ? "..." : "", is_cut ? 4 : 1);
     return into->text;
 }

@@ -475,6 +475,63 @@ static void callers_see(void **state)
     }
 }
 
+/* ---- Secrets ----------------------------------------------------------------------------------------------------------- */
+
+/* Findings go to logs and to the pages of a CI. */
+static void findings_show_no_password(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *store, *shown;
+    } rows[] = {
+        { "beside a field that is none", "{ url: \"redis://:topsecret@h:1\", deadlin: 5ms }",
+          "    store: { url: \"redis://**********@h:1\", deadlin: 5ms }\n"
+          "                                            ^~~~~~~\n" },
+        { "a star for each character, and columns stay",
+          "{ url: \"redis://u:p\xc3\xa4topsecret@h\", deadlin: 5ms }",
+          "    store: { url: \"redis://*************@h\", deadlin: 5ms }\n"
+          "                                             ^~~~~~~\n" },
+        { "under another scheme", "{ url: \"http://u:topsecret@h\" }", "\"http://***********@h\"" },
+        { "the @ was forgotten", "{ url: \"redis://:topsecret/\", deadlin: 5ms }", "\"redis://***********\"" },
+        { "the same with a user", "{ url: \"redis://u:topsecret\", deadlin: 5ms }", "\"redis://***********\"" },
+        { "an @ and a / in it", "{ url: \"redis://:a/@topsecret@h\", deadlin: 5ms }",
+          "\"redis://*************@h\"" },
+        { "the scheme was forgotten", "{ url: \"u:topsecret@h:1\" }", "\"***********@h:1\"" },
+        { "no map: the message shows the value", "redis://:topsecret@h",
+          "store redis://**********@h of store" },
+        { "the same, cut", "redis://:0123456789012345678901234567890123456789topsecret0123456789@h",
+          "store redis://****" },
+        { "hosts without a secret are shown", "{ url: \"redis+cluster://a:1,b:2/3\", deadlin: 5ms }",
+          "\"redis+cluster://a:1,b:2/3\"" },
+        { "addresses, too", "{ url: \"redis://[::1]:6379\", deadlin: 5ms }", "\"redis://[::1]:6379\"" },
+        { "an address of a person is none", "{ deadlin: 5ms } # ask ops@example.org", "# ask ops@example.org" },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[600];
+        snprintf(text, sizeof text, "weir: 1\nstore: %s\nlimits:\n - {name: a, " BUCKET "}\n", rows[i].store);
+        struct loaded loaded = load(text, WEIR_FLEET_ALONE, false);
+        assert_int_equal(loaded.error, WEIR_ERR_CONTRACT);
+        if (strstr(loaded.printed, rows[i].shown) == NULL || strstr(loaded.printed, "topsecret") != NULL)
+            fail_msg("%s: wanted\n%s\ngot\n%s", rows[i].why, rows[i].shown, loaded.printed);
+        loaded_free(&loaded);
+    }
+}
+
+/* A line is cut where it is too long to show, and the @ may stand behind that. */
+static void a_cut_line_shows_no_password(void **state)
+{
+    (void)state;
+    char text[2400];
+    int len = snprintf(text, sizeof text, "weir: 1\nstore: { deadlin: 5ms, url: \"redis://user:");
+    for (; len < 1500; len++)
+        text[len] = 'p';
+    snprintf(text + len, sizeof text - (size_t)len, "@h\" }\nlimits:\n - {name: a, " BUCKET "}\n");
+    struct loaded loaded = load(text, WEIR_FLEET_ALONE, false);
+    assert_non_null(strstr(loaded.printed, "url: \"redis://*****"));
+    assert_null(strstr(loaded.printed, "pp"));
+    loaded_free(&loaded);
+}
+
 /* ---- Reload ---------------------------------------------------------------------------------------------------------------- */
 
 #define ONE(fields) "weir: 1\nlimits:\n - {name: a, key: [], rate: 1/h, burst: 3" fields "}\n"
@@ -553,6 +610,8 @@ int main(void)
         cmocka_unit_test(who_counts),
         cmocka_unit_test(the_store),
         cmocka_unit_test(callers_see),
+        cmocka_unit_test(findings_show_no_password),
+        cmocka_unit_test(a_cut_line_shows_no_password),
         cmocka_unit_test(another_scope_starts_afresh),
         cmocka_unit_test(a_reload_reads_no_store),
     };
