@@ -402,8 +402,9 @@ WEIR_API void weir_contract_end(const struct weir_contract *contract, const void
 
 /* The store of the contract as of loading. Lives as long as the contract. */
 struct weir_contract_store {
-    const char *url;  /* NULL: it does not say */
-    weir_ns deadline; /* of one decision: 5 ms where the contract does not say */
+    const char *url;   /* NULL: it does not say */
+    weir_ns deadline;  /* of one decision: 5 ms where the contract does not say */
+    bool has_deadline; /* it says so */
 };
 WEIR_API const struct weir_contract_store *weir_contract_store(const struct weir_contract *contract);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static const struct weir_contract_options no_options;
 
@@ -164,6 +165,7 @@ static int parse_into(struct weir_contract *contract, struct slice text, struct 
                          .store = &contract->store,
                          .fleet = options->fleet,
                          .has_store = options->has_store,
+                         .is_exposed = contract->is_exposed,
                          .rules = rules };
     int error = build(&load, contract, text, options);
     if (error != 0)
@@ -182,18 +184,15 @@ void contract_give(struct weir_diagnostics **out, struct weir_diagnostics *diagn
         *out = diagnostics;
 }
 
-int weir_contract_parse(struct weir_contract **out, const char *text, size_t len, const char *name,
-                        const struct weir_contract_options *options, struct weir_diagnostics **diagnostics)
+/* `options` and `name` are there, and *diagnostics is NULL. */
+static int parse_whole(struct weir_contract **out, struct slice whole, const char *name, bool is_exposed,
+                       const struct weir_contract_options *options, struct weir_diagnostics **diagnostics)
 {
-    if (options == NULL)
-        options = &no_options;
-    if (diagnostics != NULL)
-        *diagnostics = NULL;
-    struct slice whole = { len == 0 ? "" : text, len };
-    struct weir_diagnostics *found = diagnostics_new(name == NULL ? "contract" : name, options->allocator);
+    struct weir_diagnostics *found = diagnostics_new(name, options->allocator);
     struct weir_contract *contract = contract_new(options->allocator);
     int error = WEIR_ERR_MEMORY;
     if (found != NULL && contract != NULL) {
+        contract->is_exposed = is_exposed;
         error = parse_into(contract, whole, found, options);
         if (!diagnostics_finish(found, whole))
             error = WEIR_ERR_MEMORY;
@@ -204,6 +203,17 @@ int weir_contract_parse(struct weir_contract **out, const char *text, size_t len
     else
         weir_contract_free(contract);
     return error;
+}
+
+int weir_contract_parse(struct weir_contract **out, const char *text, size_t len, const char *name,
+                        const struct weir_contract_options *options, struct weir_diagnostics **diagnostics)
+{
+    if (options == NULL)
+        options = &no_options;
+    if (diagnostics != NULL)
+        *diagnostics = NULL;
+    return parse_whole(out, (struct slice){ len == 0 ? "" : text, len }, name == NULL ? "contract" : name,
+                       false, options, diagnostics);
 }
 
 /* Read all of `file`, up to one byte more than a contract may have. errno is set where it is -1. */
@@ -244,14 +254,16 @@ int weir_contract_load(struct weir_contract **out, const char *path,
     char *text = malloc(WEIR_CONTRACT_BYTES_MAX + 1);
     ssize_t len = text == NULL ? 0 : read_whole(file, text, WEIR_CONTRACT_BYTES_MAX + 1);
     int cause = errno;
+    struct stat status;
+    bool is_exposed = !is_stdin && fstat(fileno(file), &status) == 0 && (status.st_mode & S_IROTH) != 0;
     if (!is_stdin)
         (void)fclose(file); /* nothing was written */
     int error = WEIR_ERR_MEMORY;
     if (len < 0)
         error = report_file(path, options, diagnostics, cause);
     else if (text != NULL)
-        error = weir_contract_parse(out, text, (size_t)len, is_stdin ? "standard input" : path, options,
-                                    diagnostics);
+        error = parse_whole(out, (struct slice){ text, (size_t)len }, is_stdin ? "standard input" : path,
+                            is_exposed, options, diagnostics);
     free(text);
     return error;
 }

@@ -179,7 +179,8 @@ struct weir_contract {
     struct weir_contract_store store;
     struct share_keeper *shares; /* share.h */
     enum weir_fleet fleet;
-    bool has_store; /* somebody said where it is */
+    bool has_store;  /* somebody said where it is */
+    bool is_exposed; /* everybody on the machine can read the file that it was loaded from */
     /* A copy of `server` for each word of `headers`: so what weir_contract_server() returned lives as long as this. */
     struct weir_contract_server servers[HEADERS_COUNT];
 };

@@ -44,6 +44,18 @@ static const char *of_each_key(const struct rule *rule)
 
 /* ---- Rows ---------------------------------------------------------------------------------------------------------------- */
 
+/* Of the refusals that a process may keep: others change something in the store. */
+static const char *remembered(const struct rule *rule)
+{
+    const struct weir_limit *limit = &rule->limit;
+    if (limit->algorithm == WEIR_CONCURRENCY || limit->refused == WEIR_REFUSAL_CHARGED
+        || limit->retries_free_within > 0)
+        return "every refusal asks the store, too";
+    return "a refusal is remembered here until the time that it named, for at most five seconds, so what is "
+           "given "
+           "back elsewhere may be noticed that late";
+}
+
 static void add_counted(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
     char deadline[48];
@@ -52,13 +64,12 @@ static void add_counted(struct text *text, const struct explanation *explanation
         text,
         "    shared        one budget for all replicas, in the store: each request asks it once, for at "
         "most %s%s; its times are exact to %s\n",
-        deadline, explanation->store->deadline == STORE_DEADLINE ? " (default)" : "",
+        deadline, explanation->store->has_deadline ? "" : " (default)",
         rule->shared.tick == WEIR_MICROSECOND ? "a microsecond" : "a millisecond");
-    text_put(
+    text_format(
         text,
-        "    late          an answer that comes too late counts as consumed, and is not asked for again; a "
-        "refusal is remembered here until the time that it named, so what is given back elsewhere may be "
-        "noticed that late\n");
+        "    late          an answer that comes too late counts as consumed, and is not asked for again; %s\n",
+        remembered(rule));
 }
 
 /* What the share is made of. */
@@ -179,7 +190,7 @@ void explain_store(struct text *text, const struct explanation *explanation)
         text_add(text, parts[1]);
     }
     text_format(text, "\n  deadline      %s of one decision%s\n", deadline,
-                store->deadline == STORE_DEADLINE ? " (default)" : "");
+                store->has_deadline ? "" : " (default)");
     text_put(text, "  noticed       a store that comes back empty is noticed with the next connection, one "
                    "that was flushed "
                    "within ten seconds; till then its keys begin whole\n");

@@ -129,9 +129,10 @@ static void look(struct lint *lint, const struct node *root)
 }
 
 /* Read the text again, with the loader's warnings, and look. */
-static int review(const struct rules *loaded, uint64_t replicas, uint64_t permits,
+static int review(const struct weir_contract *contract, uint64_t replicas, uint64_t permits,
                   struct weir_diagnostics *found)
 {
+    const struct rules *loaded = contract_rules(contract);
     struct region scratch, home;
     struct weir_contract_server server = { 0 };
     struct weir_contract_store store = { .deadline = STORE_DEADLINE };
@@ -148,6 +149,7 @@ static int review(const struct rules *loaded, uint64_t replicas, uint64_t permit
                          .server = &server,
                          .store = &store,
                          .fleet = WEIR_FLEET_ALONE, /* who counts was judged at loading */
+                         .is_exposed = contract->is_exposed,
                          .rules = rules };
     int error = rules_read(&load, loaded->text);
     if (error == 0)
@@ -177,7 +179,7 @@ int weir_contract_lint(const struct weir_contract *contract, unsigned replicas,
     if (found == NULL)
         return WEIR_ERR_MEMORY;
     weir_stats(contract->limiter, 0, &stats);
-    int error = review(rules, replicas, stats.permits_free, found);
+    int error = review(contract, replicas, stats.permits_free, found);
     if (!diagnostics_finish(found, rules->text))
         error = WEIR_ERR_MEMORY;
     if (error != 0) {

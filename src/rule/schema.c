@@ -301,8 +301,12 @@ static void report_word(struct load *load, const struct field *field, const stru
     size_t count = 0;
     while (field->words[count].word != NULL && field->words[count].later == NULL)
         count++; /* what a later version brings stands last */
-    list_names(cure, sizeof cure, count == 1 ? "the only word of this version is " : "write one of ", word_name,
-               field->words, count);
+    if (strcmp(field->type, "word") != 0
+        && field->fallback == NULL) /* it takes more than words, and its sentence says what */
+        (void)snprintf(cure, sizeof cure, "%s", field->sentence);
+    else
+        list_names(cure, sizeof cure, count == 1 ? "the only word of this version is " : "write one of ",
+                   word_name, field->words, count);
     const char *problem = node_scalar_problem(value);
     if (found != NULL) {
         schema_later(load, field->name, value, found->later, cure);

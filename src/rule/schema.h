@@ -30,6 +30,7 @@ struct load {
     enum weir_fleet fleet; /* who counts shared limits, */
     bool has_store;        /* and whether they know where */
     bool is_reload;        /* which does not read where the store is */
+    bool is_exposed;       /* everybody on the machine can read the file */
     struct rules *rules;
     const struct node *limits, *memory, *serving, *storing; /* as the document has them; NULL: absent */
     struct owner owner;                                     /* whose fields are read, for messages */

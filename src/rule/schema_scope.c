@@ -256,14 +256,16 @@ void schema_check_fleet(struct load *load)
 
 #define STORE(member) offsetof(struct weir_contract_store, member)
 
-static const struct field store_fields[] = {
-    { "url", parse_text, "URL", STORE(url),
-      .sentence = "write where it is: redis://127.0.0.1:6379, rediss://, redis+unix:///PATH, "
-                  "redis+sentinel://H1:P,H2:P/NAME or redis+cluster://H1:P,H2:P" },
-    { "deadline", parse_duration, "duration", STORE(deadline), .min = WEIR_MILLISECOND, .max = 10 * WEIR_SECOND,
-      .fallback = "5ms", .sentence = "how long one decision waits for the store" },
+enum { URL_FIELD, DEADLINE_FIELD, STORE_FIELDS };
+
+static const struct field store_fields[STORE_FIELDS] = {
+    [URL_FIELD] = { "url", parse_text, "URL", STORE(url),
+                    .sentence = "write where it is: redis://127.0.0.1:6379, rediss://, redis+unix:///PATH, "
+                                "redis+sentinel://H1:P,H2:P/NAME or redis+cluster://H1:P,H2:P" },
+    [DEADLINE_FIELD] = { "deadline", parse_duration, "duration", STORE(deadline), .min = WEIR_MILLISECOND,
+                         .max = 10 * WEIR_SECOND, .fallback = "5ms",
+                         .sentence = "how long one decision waits for the store" },
 };
-#define STORE_FIELDS (sizeof store_fields / sizeof *store_fields)
 
 /* Whether it begins as one of the forms; the program that dials it looks closer. */
 static bool is_url(const char *url)
@@ -279,6 +281,22 @@ static bool is_url(const char *url)
     return false;
 }
 
+/* A password stands before the @ of the hosts. */
+static bool has_password(const char *url)
+{
+    const char *hosts = strstr(url, "://");
+    return hosts != NULL && memchr(hosts + 3, '@', strcspn(hosts + 3, "/")) != NULL;
+}
+
+static void warn_exposed(struct load *load, const struct node *url)
+{
+    char cure[400];
+    (void)snprintf(cure, sizeof cure, "run `chmod o-r %s`, or give the URL in WEIR_STORE",
+                   diagnostics_name(load->diagnostics));
+    diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, url->place, cure,
+                    "url of store holds a password, and everybody on this machine can read this file");
+}
+
 void parse_store(struct load *load, const struct field *field, const struct node *value, void *into)
 {
     const struct node *given[STORE_FIELDS];
@@ -289,12 +307,15 @@ void parse_store(struct load *load, const struct field *field, const struct node
     load->region = load->home;
     (void)schema_read(load, value, field->name, store_fields, STORE_FIELDS, &reading, given);
     load->region = region;
+    reading.has_deadline = given[DEADLINE_FIELD] != NULL;
     if (reading.url != NULL && !is_url(reading.url)) {
         /* Not shown: it may hold a password. */
-        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, given[0]->place, store_fields[0].sentence,
-                        "url of store is no address of a store");
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, given[URL_FIELD]->place,
+                        store_fields[0].sentence, "url of store is no address of a store");
         reading.url = NULL;
     }
+    if (reading.url != NULL && load->is_exposed && has_password(reading.url))
+        warn_exposed(load, given[URL_FIELD]);
     load->owner = (struct owner){ 0 };
     *load->store = reading;
     load->has_store = load->has_store || (reading.url != NULL && !load->is_reload);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_review_fleet.c - what lint finds in budgets that a fleet shares, and what explain says of them. */
 #include <jansson.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/contracts.h"
 #include "support/unit.h"
@@ -188,8 +191,13 @@ static void expect_rows(const char *head, const char *limit, unsigned replicas, 
 
 #define LATE \
     "    late          an answer that comes too late counts as consumed, and is not asked for again; a " \
-    "refusal is remembered here " \
-    "until the time that it named, so what is given back elsewhere may be noticed that late\n"
+    "refusal is remembered here until the time that it named, for at most five seconds, so what is given " \
+    "back " \
+    "elsewhere may be noticed that late\n"
+#define LATE_ALWAYS \
+    "    late          an answer that comes too late counts as consumed, and is not asked for again; every " \
+    "refusal " \
+    "asks the store, too\n"
 #define STORE(deadline, tick) \
     "    shared        one budget for all replicas, in the store: each request asks it once, for at " \
     "most " deadline "; its times are exact to " tick "\n" LATE
@@ -240,6 +248,15 @@ static void says_what_a_store_means(void **state)
         "    shared  ", "    failover",
         STORE("5 ms (default)",
               "a millisecond") "    store away    refused until it is back (503): nothing more passes\n" FULL);
+    /* Refusals that a process must not keep: denied_may_keep(). */
+    expect_rows("", SHARED("a", "[]", "closed, refused: charged"), 0, "    late", "    store away",
+                LATE_ALWAYS);
+    expect_rows("", SHARED("a", "[request-id]", "closed, retries: { by: request-id, free-within: 10m }"), 0,
+                "    late", "    store away", LATE_ALWAYS);
+    expect_rows("",
+                "- {name: a, key: [], algorithm: concurrency, at-most: 4, hold: 30s, scope: fleet, "
+                "when-store-fails: closed}\n",
+                0, "    late", "    store away", LATE_ALWAYS);
     expect_rows("", "- {name: a, key: [], rate: 5/s, burst: 20, scope: fleet, when-store-fails: open}\n", 0,
                 "    store away", "    store full",
                 "    store away    everything passes uncounted, as long as it lasts: there is no bound\n");
@@ -281,6 +298,56 @@ static void replicas_multiply_what_is_not_shared(void **state)
     assert_null(strstr(text, "table full"));
     free(text);
     loaded_free(&loaded);
+}
+
+/* As every written value: it is no default, though it is the same. */
+static void a_written_deadline_is_no_default(void **state)
+{
+    (void)state;
+    expect_rows("store: { deadline: 5ms }\n", SHARED("a", "[]", "closed"), 0, "    shared  ", "    store away",
+                STORE("5 ms", "a microsecond"));
+    expect_rows("store: { deadline: 5ms }\n", SHARED("a", "[]", "closed"), 0, "  deadline", "  noticed",
+                "  deadline      5 ms of one decision\n");
+}
+
+/* What the file's mode says is told at loading and by lint. */
+static void a_password_that_everybody_can_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why, *url;
+        mode_t mode;
+        bool is_told;
+    } rows[] = {
+        { "everybody", "redis://u:p@h", 0644, true },
+        { "the group: a server has one", "redis://u:p@h", 0640, false },
+        { "the owner", "redis://:p@h", 0600, false },
+        { "no password", "redis://h/0", 0644, false },
+        { "an @ that belongs to a path", "redis+unix:///run/a@b.sock", 0644, false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char path[] = "/tmp/weir-exposed-XXXXXX";
+        int fd = mkstemp(path);
+        FILE *file = fdopen(fd, "w");
+        fprintf(file, "weir: 1\nstore: { url: \"%s\" }\nlimits:\n%s", rows[i].url, SHARED("a", "[]", "closed"));
+        assert_int_equal(fchmod(fd, rows[i].mode), 0);
+        assert_int_equal(fclose(file), 0);
+        const struct weir_contract_options options = { .keys = 64, .fleet = WEIR_FLEET_SHARED };
+        struct weir_contract *contract = NULL;
+        struct weir_diagnostics *found[2] = { NULL, NULL };
+        assert_int_equal(weir_contract_load(&contract, path, &options, &found[0]), 0);
+        assert_int_equal(weir_contract_lint(contract, 1, &found[1]), 0);
+        for (size_t k = 0; k < COUNT_OF(found); k++) {
+            bool is_told = false;
+            for (size_t item = 0; item < weir_diagnostics_count(found[k]); item++)
+                is_told |=
+                    strstr(weir_diagnostics_at(found[k], item)->message, "everybody on this machine") != NULL;
+            expect_row(is_told == rows[i].is_told, rows[i].why);
+            weir_diagnostics_free(found[k]);
+        }
+        weir_contract_free(contract);
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 static void secrets_are_not_shown(void **state)
@@ -352,6 +419,8 @@ int main(void)
         cmocka_unit_test(findings),
         cmocka_unit_test(says_what_a_store_means),
         cmocka_unit_test(replicas_multiply_what_is_not_shared),
+        cmocka_unit_test(a_written_deadline_is_no_default),
+        cmocka_unit_test(a_password_that_everybody_can_read),
         cmocka_unit_test(secrets_are_not_shown),
         cmocka_unit_test(says_it_as_json),
     };

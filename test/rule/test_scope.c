@@ -47,7 +47,6 @@ static void check(const struct row *rows, size_t count)
 #define BUCKET "key: [tenant], missing-key: share, rate: 5/s, burst: 20"
 #define SHARED BUCKET ", scope: fleet"
 
-#define OWN_CURE "write one of closed, open"
 #define SHARE_CURE \
     "write the part of the budget that each replica may spend by itself: with four replicas `{ local: 1/4 }`"
 #define FAILS_CURE \
@@ -71,16 +70,16 @@ static void words(void **state)
         { "leases come later", SHARED ", when-store-fails: leased",
           "leased: when-store-fails leased of limit 'a' is not in this version of weir yet: a budget leased by "
           "a fleet "
-          "will come with a later one => " OWN_CURE },
+          "will come with a later one => " FAILS_CURE },
         { "a word that is near", SHARED ", when-store-fails: close",
           "close: when-store-fails close of limit 'a' is not a word that this field knows => did you mean "
           "'closed'?" },
         { "a word that is not", SHARED ", when-store-fails: maybe",
-          "maybe: when-store-fails maybe of limit 'a' is not a word that this field knows => " OWN_CURE },
+          "maybe: when-store-fails maybe of limit 'a' is not a word that this field knows => " FAILS_CURE },
         { "local without its part", SHARED ", when-store-fails: local",
           "local: when-store-fails local of limit 'a' does not say how much of the budget => " SHARE_CURE },
         { "a list", SHARED ", when-store-fails: [closed]",
-          "[: when-store-fails of limit 'a' is a list, not one value => " OWN_CURE },
+          "[: when-store-fails of limit 'a' is a list, not one value => " FAILS_CURE },
         { "an empty map", SHARED ", when-store-fails: {}",
           "{: when-store-fails of limit 'a' is empty => " FAILS_CURE },
         { "both", SHARED ", when-store-fails: { open: 30s, local: 1/4 }",
