@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "rule/size.h"
+#include "rule/store_url.h"
 
 #define SHARE_MAX 65535
 
@@ -267,20 +268,6 @@ static const struct field store_fields[STORE_FIELDS] = {
                          .sentence = "how long one decision waits for the store" },
 };
 
-/* Whether it begins as one of the forms; the program that dials it looks closer. */
-static bool is_url(const char *url)
-{
-    static const char *const schemes[] = { "redis", "rediss", "valkey", "valkeys" };
-    static const char *const kinds[] = { "://", "+unix://", "+sentinel://", "+cluster://" };
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            size_t len = strlen(schemes[i]);
-            if (strncmp(url, schemes[i], len) == 0 && strncmp(url + len, kinds[k], strlen(kinds[k])) == 0)
-                return true;
-        }
-    return false;
-}
-
 /* A password stands before the @ of the hosts. */
 static bool has_password(const char *url)
 {
@@ -308,10 +295,13 @@ void parse_store(struct load *load, const struct field *field, const struct node
     (void)schema_read(load, value, field->name, store_fields, STORE_FIELDS, &reading, given);
     load->region = region;
     reading.has_deadline = given[DEADLINE_FIELD] != NULL;
-    if (reading.url != NULL && !is_url(reading.url)) {
-        /* Not shown: it may hold a password. */
-        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, given[URL_FIELD]->place,
-                        store_fields[0].sentence, "url of store is no address of a store");
+    struct store_url_problem found = { NULL, NULL };
+    if (reading.url != NULL)
+        found = store_url_judge(reading.url);
+    if (found.what != NULL) {
+        /* Its value is not shown: it may hold a password. */
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, given[URL_FIELD]->place, found.cure,
+                        "url of store %s", found.what);
         reading.url = NULL;
     }
     if (reading.url != NULL && load->is_exposed && has_password(reading.url))

@@ -408,6 +408,10 @@ static void the_store(void **state)
           "10001ms: deadline 10001ms of store is too long => " DEADLINE_CURE, NULL, 0 },
         { "a scheme that is none", "store: { url: http://h }",
           "http://h: url of store is no address of a store => " URL_CURE, NULL, 0 },
+        { "a port that is none", "store: { url: \"redis://:x@127.0.0.1:777701\" }",
+          "\"redis://**@127.0.0.1:777701\": url of store has a port that is no number from 1 to 65535 => "
+          "mend it, or leave the colon out for the usual one",
+          NULL, 0 },
         { "no scheme", "store: { url: \"localhost:6379\" }",
           "\"localhost:6379\": url of store is no address of a store => " URL_CURE, NULL, 0 },
         { "empty", "store: { url: \"\" }", "\"\": url of store is empty => " URL_CURE, NULL, 0 },
