@@ -273,7 +273,7 @@ class Run:
 def wander(test, letter, family, seed, count):
     """A random run over a few keys of one limit, whose sizes (`family`) change between operations."""
     run = Run([(letter, size) for size in family], seed)
-    r, serial, kept, current = run.random, 0, [], {}
+    r, serial, kept, current, counted = run.random, 0, [], {}, {}
     retries = any(size.free for size in family)
     for _ in range(count):
         key = f"k{r.randrange(3)}"
@@ -290,6 +290,7 @@ def wander(test, letter, family, seed, count):
         dice = r.random()
         if dice < 0.62:
             run.decide("t", [item], name)
+            counted[key] = limit
             if r.random() < 0.05:
                 run.now += r.choice((0, 1, 10, 100_000, 200_000))
                 run.undo()
@@ -297,6 +298,7 @@ def wander(test, letter, family, seed, count):
             run.decide("p", [item])
         elif dice < 0.88:
             run.decide("r", [item], name, f"k{serial}-kept", r.choice((1000, SECOND, 100 * SECOND)))
+            counted[key] = limit
             kept.append((name, f"k{serial}-kept", item))
         elif dice < 0.94 and kept:
             name, record, reserved = r.choice(kept[-4:])
@@ -304,7 +306,10 @@ def wander(test, letter, family, seed, count):
                 run.settle(r.choice("SSC"), [reserved], name, record,
                            r.choice((0, cost, reserved.cost, reserved.cost + 3)))
         elif dice < 0.97:
-            run.settle(r.choice("FP"), [item])
+            verb = r.choice("FP")
+            if counted.get(key, limit) != limit:  # likewise of what was spent elsewhere
+                verb = "F"
+            run.settle(verb, [item])
         elif dice < 0.973:
             run.reset([item])
     run.check(test, resp3=seed % 2 == 1)
