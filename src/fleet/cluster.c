@@ -4,8 +4,12 @@
  *
  * Idea: all seeds are dialled at once, and the first that is greeted is asked for the map; so some may be dead. From then on any node
  * of the map is asked. A redirection is followed at once and changes the one slot; the whole map is read again behind it, one
- * request at a time for all, and not more often than every REFRESH_PAUSE_MS. While a node of the map is down the map is
- * read again every second, since a failover tells nobody. A map that is refused leaves the one before in force.
+ * request at a time for all, and not more often than every REFRESH_PAUSE_MS. While a node of the map is down, or a slot has
+ * none, the map is read again every second, since nobody tells of a failover, nor of slots that are given out at last. A
+ * map that is refused leaves the one before in force.
+ *
+ * The outage of the store as a whole is that of calls for slots that nobody is known to serve. It ends when each slot has its
+ * node, not with any answer of some node: it would begin anew each second, and `when-store-fails: { open: 30s }` never end.
  *
  * Nodes that are no longer in the map, and seeds that never were, leave when nothing is under way; while no node answers
  * the seeds come back.
@@ -18,7 +22,7 @@
 
 /* Between two readings of the map, with jitter. */
 #define REFRESH_PAUSE_MS 200
-/* Where a node is down, or a reading failed. */
+/* Where a node is down, a slot has none, or a reading failed. */
 #define REFRESH_TROUBLE_MS 1000
 /* Where all is well: new replicas, a new node without a redirection. */
 #define REFRESH_QUIET_MS 60000
@@ -142,6 +146,21 @@ static void tell_moved(struct client *client, unsigned changed)
     cluster->moved_told_at = now;
 }
 
+static bool has_all_slots(const struct client *client)
+{
+    unsigned slots = 0;
+    for (size_t i = 0; i < client->node_count; i++)
+        slots += client->nodes[i]->slots;
+    return slots == SLOT_COUNT;
+}
+
+/* From here on each node has its own. */
+static void end_whole(struct client *client)
+{
+    if (has_all_slots(client))
+        outage_heard(client->whole, clock_monotonic());
+}
+
 static void put_in_force(struct client *client, const struct cluster_map *map)
 {
     struct cluster *cluster = cluster_of(client);
@@ -149,9 +168,8 @@ static void put_in_force(struct client *client, const struct cluster_map *map)
     keep_replicas(cluster, map);
     if (cluster->has_map)
         tell_moved(client, changed);
-    else
-        outage_heard(client->whole, clock_monotonic()); /* from here on each node has its own */
     cluster->has_map = true;
+    end_whole(client);
     cluster->is_refusal_told = false;
     for (size_t i = 0; i < client->node_count; i++) {
         struct node *node = client->nodes[i];
@@ -213,7 +231,7 @@ static void map_done(struct link_command *command, enum carrier_result result, s
     cluster->asked = NULL;
     if (client->is_closing)
         return;
-    bool is_taken = result == CARRIER_REPLY && take_map(client, node, reply);
+    bool is_taken = result == CARRIER_REPLY && take_map(client, node, reply) && has_all_slots(client);
     bool is_wanted = cluster->is_wanted;
     cluster->is_wanted = false;
     cluster->next_at = UINT64_MAX;
@@ -297,6 +315,8 @@ static void recall_seeds(struct client *client, uint64_t now)
 
 static bool is_all_up(const struct client *client)
 {
+    if (!has_all_slots(client))
+        return false;
     for (size_t i = 0; i < client->node_count; i++)
         if (client->nodes[i]->slots > 0 && !client->nodes[i]->is_greeted)
             return false;
@@ -362,6 +382,13 @@ static void cluster_greeted(struct node *node)
         refresh_soon(node->client);
 }
 
+/* Nobody is known to serve the slot of a call. */
+static void cluster_missed(struct client *client)
+{
+    if (cluster_of(client)->has_map)
+        refresh_soon(client); /* else the first that is greeted is asked anyway */
+}
+
 static void cluster_down(struct node *node)
 {
     refresh_at(node->client, client_now(node->client) + client_jitter(node->client, REFRESH_PAUSE_MS));
@@ -385,6 +412,7 @@ static void move_slot(struct cluster *cluster, unsigned slot, struct node *to)
     to->slots++;
     to->role = ROLE_MASTER;
     cluster->moved++;
+    end_whole(to->client);
     node_slots_changed(to);
 }
 
@@ -405,6 +433,11 @@ static bool cluster_redirect(struct flight *flight, struct slice error)
     return true;
 }
 
+static bool cluster_lacks_map(const struct client *client)
+{
+    return !cluster_of(client)->has_map;
+}
+
 static void cluster_others(struct client *client)
 {
     const struct cluster *cluster = cluster_of(client);
@@ -416,6 +449,8 @@ const struct topology topology_cluster = { .has_outages = true,
                                            .begin = cluster_begin,
                                            .end = cluster_end,
                                            .node_of = cluster_node_of,
+                                           .missed = cluster_missed,
+                                           .lacks_map = cluster_lacks_map,
                                            .greeted = cluster_greeted,
                                            .down = cluster_down,
                                            .refused = cluster_refused,

@@ -72,7 +72,10 @@ static struct node *node_of(const struct client *client, unsigned slot)
 static void carrier_send(struct carrier *carrier, struct carrier_call *call)
 {
     struct client *client = client_of(carrier);
-    flight_start(client, node_of(client, call->slot), call);
+    struct node *node = node_of(client, call->slot);
+    if (node == NULL && client->topology->missed != NULL)
+        client->topology->missed(client);
+    flight_start(client, node, call);
 }
 
 static void carrier_abandon(struct carrier *carrier, struct carrier_call *call)
@@ -199,16 +202,25 @@ static const char *role_name(enum node_role role)
     return names[role];
 }
 
-/* Without slots it is not asked for decisions: being greeted is all that is wanted of it. */
+static bool lacks_map(const struct node *node)
+{
+    const struct topology *topology = node->client->topology;
+    return topology->lacks_map != NULL && topology->lacks_map(node->client);
+}
+
+/* Without slots it is not asked for decisions: being greeted is all that is wanted of it, where others have them. */
 static bool is_up(const struct node *node)
 {
-    return node->is_ready || (node->is_greeted && !node->client->topology->is_whole && node->slots == 0);
+    return node->is_ready
+           || (node->is_greeted && !node->client->topology->is_whole && node->slots == 0 && !lacks_map(node));
 }
 
 static const char *why_of(const struct node *node)
 {
     if (is_up(node))
         return "";
+    if (node->is_greeted && lacks_map(node))
+        return "it tells no map of the Cluster that names who serves which slots";
     return node->why[0] != '\0' ? node->why : "it has not answered yet";
 }
 

@@ -95,7 +95,9 @@ struct topology {
     void (*end)(struct client *client); /* close what it has on the loop */
     /* Which node serves a slot; NULL: not known. */
     struct node *(*node_of)(const struct client *client, unsigned slot);
-    void (*greeted)(struct node *node); /* a link is up */
+    void (*missed)(struct client *client);          /* a call came for a slot of which it is not */
+    bool (*lacks_map)(const struct client *client); /* nodes are greeted, and none is known to serve anything */
+    void (*greeted)(struct node *node);             /* a link is up */
     void (*ready)(struct node *node);
     void (*down)(struct node *node);
     void (*not_master)(struct node *node); /* it said so, by ROLE or READONLY */

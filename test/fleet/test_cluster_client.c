@@ -410,6 +410,44 @@ static void when_all_have_gone_the_seeds_are_asked(void **state)
     stop(&others);
 }
 
+/* How long to ask until a hole is filled: the map of a whole Cluster is read again after 30 to 90 s, one with holes each second. */
+#define HOLE_MS 20000
+
+/* Slots that are given out later. What a client sees that starts while a Cluster is made. */
+static void a_slot_without_a_node_is_looked_for_until_it_has_one(void **state)
+{
+    (void)state;
+    struct nodes nodes = { .count = 1 };
+    struct rig rig;
+    struct rig_call one;
+    start_node(&nodes, 0);
+    rig_open(&rig, URL_CLUSTER, (unsigned[]){ nodes.at[0].port, 0 }, NULL);
+    rig_turn_ms(&rig, 300);
+    size_t count;
+    assert_int_equal(nodes_up(&rig, &count), 0); /* greeted, and of no use */
+    assert_int_equal(count, 1);
+
+    assert_string_equal(rig_ask(nodes.at[0].port, "CLUSTER ADDSLOTSRANGE 0 100"), "+OK\r\n");
+    until_up(&rig, 1);
+    rig_send(&rig, &one, 200, "GET x");
+    assert_true(one.is_done && one.result == CARRIER_REFUSED);
+    struct outage *whole = rig.carrier->outage(rig.carrier, 200);
+    assert_ptr_equal(one.call.outage, whole);
+    assert_ptr_not_equal(rig.carrier->outage(rig.carrier, 50), whole);
+    struct weir_outage began = outage_failed(whole, 1);
+    rig_turn_ms(&rig, 2500); /* readings of the same hole: the outage is not another one each time */
+    assert_int_equal(outage_now(whole).number, began.number);
+
+    assert_string_equal(rig_ask(nodes.at[0].port, "CLUSTER ADDSLOTSRANGE 101 16383"), "+OK\r\n");
+    uint64_t end = rig_ms() + HOLE_MS;
+    rig_until(&rig, rig.carrier->outage(rig.carrier, 200) != whole || rig_ms() > end);
+    assert_ptr_not_equal(rig.carrier->outage(rig.carrier, 200), whole);
+    assert_true(outage_now(whole).began_at == WEIR_NO_TIME); /* the next hole is another outage */
+    assert_int_equal(rig_call(&rig, &one, 200, "PING"), CARRIER_REPLY);
+    rig_close(&rig);
+    stop(&nodes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_dead_master_refuses_until_it_is_back),
         cmocka_unit_test(a_replica_that_takes_over_is_found),
         cmocka_unit_test(when_all_have_gone_the_seeds_are_asked),
+        cmocka_unit_test(a_slot_without_a_node_is_looked_for_until_it_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
