@@ -2,6 +2,22 @@
 /* explain.c - gather what there is to say about a contract, and have it said as prose or as JSON. */
 #include "rule/explain.h"
 
+#include "rule/share.h"
+
+/* Shares are counted in a limiter that is made as the contract's is; only who asks a store has it. */
+static uint64_t share_bytes(const struct weir_contract *contract, const struct weir_stats *stats)
+{
+    const struct rules *rules = contract_rules(contract);
+    struct weir *limiter = share_limiter(contract->shares);
+    struct weir_stats shares = *stats;
+    bool has_share = false;
+    for (size_t i = 0; i < rules->limit_count; i++)
+        has_share = has_share || rule_has_share(&rules->list[i]);
+    if (limiter != NULL)
+        weir_stats(limiter, 0, &shares);
+    return has_share || limiter != NULL ? shares.bytes : 0;
+}
+
 int weir_contract_explain(const struct weir_contract *contract, const struct weir_explain_options *options,
                           FILE *out)
 {
@@ -23,6 +39,7 @@ int weir_contract_explain(const struct weir_contract *contract, const struct wei
                            : rules->replicas != 0 ? rules->replicas
                                                   : 1;
     weir_stats(contract->limiter, 0, &explanation.stats);
+    explanation.share_bytes = share_bytes(contract, &explanation.stats);
 
     struct region region;
     region_init(&region, NULL);

@@ -17,6 +17,7 @@ struct explanation {
     const struct weir_contract_server *server;
     const struct weir_contract_store *store;
     struct weir_stats stats;
+    uint64_t share_bytes;                 /* of the limiter of shares; 0: no limit has one */
     const struct request_values *request; /* NULL: none was asked about */
 };
 
@@ -53,6 +54,9 @@ void explain_doors(struct text *text, const struct explanation *explanation);
 /* The rows of a shared limit about its store, and the part of the contract about it. */
 void explain_shared(struct text *text, const struct explanation *explanation, const struct rule *rule);
 void explain_store(struct text *text, const struct explanation *explanation);
+
+/* What a server needs beside what the limiters reserve. */
+void explain_store_memory(struct text *text, const struct explanation *explanation);
 
 /* The URL in two parts, between which user and password stood. */
 void explain_store_url(const char *url, struct slice parts[2]);

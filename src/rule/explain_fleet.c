@@ -195,3 +195,22 @@ void explain_store(struct text *text, const struct explanation *explanation)
                    "that was flushed "
                    "within ten seconds; till then its keys begin whole\n");
 }
+
+/* As the fleet side has them: DENIED_ENTRIES of 64 bytes, JOURNAL_BYTES_MAX. */
+#define DENIED_BYTES (UINT64_C(1) << 20)
+#define JOURNAL_BYTES (UINT64_C(16) << 20)
+
+void explain_store_memory(struct text *text, const struct explanation *explanation)
+{
+    if (!explanation->rules->has_shared)
+        return;
+    text_put(text, "  for the store `weir serve` takes beside that ");
+    explain_grouped(text, DENIED_BYTES);
+    text_put(text, " bytes for refusals that it remembers, and what requests under way need");
+    if (explanation->share_bytes > 0) {
+        text_put(text, "; in an outage up to ");
+        explain_grouped(text, JOURNAL_BYTES);
+        text_put(text, " bytes for what is still to be charged");
+    }
+    text_put(text, "\n");
+}

@@ -171,9 +171,12 @@ void explain_json(struct text *text, const struct explanation *explanation)
                 "],\"memory\":{\"cells\":%llu,\"table_bytes\":%llu,\"log_stamps\":%llu,\"log_bytes\":%llu,",
                 (unsigned long long)stats->cells, (unsigned long long)stats->cells * 16,
                 (unsigned long long)stats->log_stamps, (unsigned long long)stats->log_stamps * 8);
-    text_format(text, "\"permits\":%llu,\"permit_bytes\":%llu,\"bytes\":%llu},\"auth_wait\":%s",
+    text_format(text,
+                "\"permits\":%llu,\"permit_bytes\":%llu,\"share_bytes\":%llu,\"bytes\":%llu},\"auth_wait\":%s",
                 (unsigned long long)stats->permits, (unsigned long long)stats->permits * EXPLAIN_PERMIT_BYTES,
-                (unsigned long long)stats->bytes, explanation->server->auth_wait ? "true" : "false");
+                (unsigned long long)explanation->share_bytes,
+                (unsigned long long)(stats->bytes + explanation->share_bytes),
+                explanation->server->auth_wait ? "true" : "false");
     add_store(text, explanation);
     add_proxies(text, rules);
     if (explanation->request != NULL)

@@ -412,9 +412,16 @@ static void add_memory(struct text *text, const struct explanation *explanation)
     explain_grouped(text, stats->permits);
     text_format(text, " at once%s: ", memory->permits == 0 ? " (default)" : "");
     explain_grouped(text, stats->permits * EXPLAIN_PERMIT_BYTES);
+    if (explanation->share_bytes > 0) {
+        text_put(text,
+                 " bytes\n  shares        in `weir serve` as much again, for what `local` lets through: ");
+        explain_grouped(text, explanation->share_bytes);
+    }
     text_put(text, " bytes\n  in all        ");
-    explain_grouped(text, stats->bytes);
-    text_put(text, " bytes, reserved at the start\n  new keys      ");
+    explain_grouped(text, stats->bytes + explanation->share_bytes);
+    text_put(text, " bytes, reserved at the start\n");
+    explain_store_memory(text, explanation);
+    text_put(text, "  new keys      ");
     if (memory->new_keys.multiple == 0)
         text_put(text, "without a bound (default)");
     else

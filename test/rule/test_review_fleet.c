@@ -310,6 +310,42 @@ static void a_written_deadline_is_no_default(void **state)
                 "  deadline      5 ms of one decision\n");
 }
 
+/* Shares are counted in a limiter of their own, which is as large again. */
+static void memory_of_a_fleet(void **state)
+{
+    (void)state;
+    static const char local[] =
+        "  for the store `weir serve` takes beside that 1,048,576 bytes for refusals that it "
+        "remembers, and what requests under way need; in an outage up to 16,777,216 bytes for what is still to "
+        "be charged\n";
+    static const char closed[] =
+        "  for the store `weir serve` takes beside that 1,048,576 bytes for refusals that it "
+        "remembers, and what requests under way need\n";
+    expect_rows("", SHARED("a", "[]", "{ local: 1/4 }"), 0, "  for the store", "  new keys", local);
+    expect_rows("", SHARED("a", "[]", "closed"), 0, "  for the store", "  new keys", closed);
+    static const char *const policies[] = { SHARED("a", "[]", "closed"), SHARED("a", "[]", "{ local: 1/4 }") };
+    json_int_t bytes[2], shares[2];
+    for (size_t i = 0; i < COUNT_OF(policies); i++) {
+        struct loaded loaded = load("", policies[i]);
+        char *text = explain(loaded.contract, 1, true);
+        json_t *root = json_loads(text, 0, NULL), *memory = json_object_get(root, "memory");
+        bytes[i] = json_integer_value(json_object_get(memory, "bytes"));
+        shares[i] = json_integer_value(json_object_get(memory, "share_bytes"));
+        json_decref(root);
+        free(text);
+        loaded_free(&loaded);
+    }
+    assert_int_equal(shares[0], 0);
+    assert_in_range(shares[1], bytes[0] - bytes[0] / 8, bytes[0] + bytes[0] / 8);
+    assert_int_equal(bytes[1], bytes[0] + shares[1]);
+    struct loaded loaded = load("", "- {name: a, key: [], rate: 5/s, burst: 20}\n");
+    char *text = explain(loaded.contract, 1, false);
+    assert_null(strstr(text, "for the store"));
+    assert_null(strstr(text, "  shares  "));
+    free(text);
+    loaded_free(&loaded);
+}
+
 /* What the file's mode says is told at loading and by lint. */
 static void a_password_that_everybody_can_read(void **state)
 {
@@ -420,6 +456,7 @@ int main(void)
         cmocka_unit_test(says_what_a_store_means),
         cmocka_unit_test(replicas_multiply_what_is_not_shared),
         cmocka_unit_test(a_written_deadline_is_no_default),
+        cmocka_unit_test(memory_of_a_fleet),
         cmocka_unit_test(a_password_that_everybody_can_read),
         cmocka_unit_test(secrets_are_not_shown),
         cmocka_unit_test(says_it_as_json),
