@@ -40,7 +40,10 @@ static void world_open(struct world *world, const struct weir_limit *limits, siz
     weir_limit_id id;
     memset(world, 0, sizeof *world);
     assert_int_equal(
-        weir_new(&world->weir, &(struct weir_options){ .keys = 100, .secret = secret, .fence = 1 }), 0);
+        weir_new(&world->weir,
+                 &(struct weir_options){
+                     .keys = 100, .log_stamps = 4096, .permits = 64, .secret = secret, .fence = 1 }),
+        0);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(weir_limit_add(world->weir, &limits[i], &id), 0);
     world->waiter =

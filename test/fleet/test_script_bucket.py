@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buckets of the strict script against exact rationals: rates and bursts that change, debt, refusals that are charged, refunds,
 settlements, undo, clocks that step back.
+
+LABELS: slow
 """
 
 import unittest

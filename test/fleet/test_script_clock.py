@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordinary decision: a bucket, taken by the clock of the store, which goes a way of its own through the script (hot.lua)."""
+"""The ordinary decision: a bucket, taken by the clock of the store, which goes a way of its own through the script (hot.lua).
+
+LABELS: slow
+"""
 
 import os
 import random

@@ -2,6 +2,8 @@
 """Several limits in one script: all or nothing, watched ones, retries, refusals that are charged, reservations over all of them.
 
 Against the same models as each algorithm alone; what is judged here is what the parts do to each other.
+
+LABELS: slow
 """
 
 import unittest

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixed windows of the strict script: by the epoch, from the first request, of calendars; counts that are charged by refusals,
 refunds that count in their own window only, periods that change, clocks that step back.
+
+LABELS: slow
 """
 
 import calendar

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding log of the strict script against a list of stamps: any cost, equal stamps, what is given back, clocks that step."""
+"""The sliding log of the strict script against a list of stamps: any cost, equal stamps, what is given back, clocks that step.
+
+LABELS: slow
+"""
 
 import unittest
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permits of the strict script: who holds how much until when by the store's clock, fences that rise, renewals, returns."""
+"""Permits of the strict script: who holds how much until when by the store's clock, fences that rise, renewals, returns.
+
+LABELS: slow
+"""
 
 import unittest
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding-window counter of the strict script against the exact inequality (P17), and its retry by search (P18)."""
+"""The sliding-window counter of the strict script against the exact inequality (P17), and its retry by search (P18).
+
+LABELS: slow
+"""
 
 import unittest
 
