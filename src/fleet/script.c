@@ -169,3 +169,12 @@ bool script_put_reset(struct text *out, const struct script_call *call)
         resp_put_bulk(out, call->items[i].name);
     return !out->is_cut;
 }
+
+bool script_put_load(struct text *out)
+{
+    resp_put_array(out, 3);
+    resp_put_bulk(out, SLICE("SCRIPT"));
+    resp_put_bulk(out, SLICE("LOAD"));
+    resp_put_bulk(out, script_source(SCRIPT_DECIDE)->text);
+    return !out->is_cut;
+}

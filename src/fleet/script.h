@@ -124,6 +124,9 @@ bool script_is_unknown(struct slice reply);
 /* Names the text of all scripts: 12 hex digits, for `weir fleet status`. */
 const char *script_version(void);
 
+/* Have a store keep the script that decides, so that the first decision there need not bring it along. The reply is its name. */
+bool script_put_load(struct text *out);
+
 /* The name by which a store knows the script that decides (SCRIPT EXISTS). */
 struct slice script_hash(void);
 

@@ -21,6 +21,7 @@ struct store_client_options {
     const struct tls_context *tls; /* for rediss://; NULL elsewhere */
     struct outages *outages;
     uint64_t seed;
+    bool only_looks; /* decides nothing: no script is brought to the nodes */
     /* A line for the log: "event=store-up node=127.0.0.1:6379", without level and time. May be NULL. */
     void (*log)(void *context, const char *line);
     void *context;

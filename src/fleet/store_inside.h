@@ -73,6 +73,10 @@ struct node {
     struct store_address *replicas; /* a master's, for people: replica_count */
     size_t replica_count;
 
+    struct link_command load_command;
+    bool is_loading, has_loaded; /* the script; on this connection, or in vain */
+    bool avoids_load;            /* the last connection ended while it was brought */
+
     struct incarnation_asker asker;
     uint64_t told_id, told_n; /* of the record that was known last; 0: none was */
     unsigned elsewhere;       /* numbers in a row whose slots were not the node's */

@@ -2,6 +2,9 @@
 /*
  * store_node.c - one node: dialled, greeted, asked for its role and its incarnation, used; told of when that changes.
  *
+ * The script that decides is brought along with the first words and not with the first decision, which would have to wait for
+ * it to be compiled. Replies come in order, so it is there, or not to be had, when the node is ready.
+ *
  *     claimed -> greeted -> (ROLE says master) -> (incarnation read, or not to be had) -> ready
  *
  * Whatever breaks the link begins anew; the link dials again by itself. A node that is no master is asked again after
@@ -13,6 +16,7 @@
 
 #include "base/clock.h"
 #include "fleet/name.h"
+#include "fleet/script.h"
 #include "fleet/store_inside.h"
 
 /* A node without a reachable incarnation is asked again after so long. */
@@ -65,6 +69,36 @@ static void tell_up(struct node *node)
     client_log(node->client, "event=store-up node=%s", node->name);
 }
 
+/* ---- The script ------------------------------------------------------------------------------------------------------ */
+
+/* Where it may not be loaded the first decision brings it: nothing is to be told. While the store reads its file: again. */
+static void load_done(struct link_command *command, enum carrier_result result, struct slice reply)
+{
+    struct node *node = command->owner;
+    struct resp_reader reader = resp_reader_of(reply.at, reply.len);
+    struct resp_value value;
+    node->is_loading = false;
+    node->avoids_load = result != CARRIER_REPLY; /* some proxies close on a command that they do not know */
+    node->has_loaded =
+        result == CARRIER_REPLY && resp_next(&reader, &value)
+        && (value.type != RESP_ERROR || !slice_equals(resp_error_code(value.text), SLICE("LOADING")));
+}
+
+/* Not at who only looks; not twice. */
+static void load_script(struct node *node)
+{
+    if (node->client->options.only_looks || node->has_loaded || node->is_loading)
+        return;
+    char *room = malloc(SCRIPT_COMMAND_MAX);
+    if (room == NULL)
+        return;
+    struct text text = text_of(room, SCRIPT_COMMAND_MAX);
+    node->load_command = (struct link_command){ .done = load_done, .owner = node };
+    node->is_loading =
+        script_put_load(&text) && link_send(node->link, text_slice(&text), 1, &node->load_command);
+    free(room);
+}
+
 /* ---- Its incarnation ----------------------------------------------------------------------------------------------- */
 
 /* Whether the slot of record `n` is this node's. */
@@ -98,6 +132,7 @@ static void ask_incarnation(struct node *node, uint64_t from)
     node->incarnation_at = 0;
     if (node->asker.link != NULL || (!node->client->topology->is_whole && node->slots == 0))
         return;
+    load_script(node);
     if (choose_n(node, from))
         incarnation_ask(&node->asker, node->link, node->n);
     else
@@ -264,6 +299,10 @@ static void on_up(struct link *link)
     struct client *client = node->client;
     node->is_greeted = true;
     node->asks_info = false;
+    node->has_loaded = node->avoids_load;
+    node->avoids_load = false;
+    load_script(
+        node); /* before whatever waits for this node, and at a replica, which may be the master tomorrow */
     outage_alive(node->outage, clock_monotonic());
     flights_release(node, true);
     if (client->topology->greeted != NULL)

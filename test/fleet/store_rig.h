@@ -213,6 +213,7 @@ struct rig {
     struct carrier *carrier;
     char log[65536];
     size_t log_len;
+    bool only_looks; /* set before it is opened */
     bool is_closed;
 };
 
@@ -276,6 +277,7 @@ static inline void rig_open_url(struct rig *rig)
                                             .url = &rig->url,
                                             .outages = rig->outages,
                                             .seed = rig_ms(),
+                                            .only_looks = rig->only_looks,
                                             .log = rig_log,
                                             .closed = rig_closed,
                                             .context = rig };

@@ -2,6 +2,7 @@
 /*
  * test_store_one.c - the carrier to a single real server: starts after us, dies, comes back, is a replica, forbids, is frozen.
  */
+#include "fleet/script.h"
 #include "store_rig.h"
 
 static void a_server_that_starts_later_is_found(void **state)
@@ -223,6 +224,58 @@ static void a_server_that_forbids_the_record_is_used_without(void **state)
     rig_stop(&server);
 }
 
+/* ---- The script ------------------------------------------------------------------------------------------------------ */
+
+static bool knows_script(const struct rig_server *server)
+{
+    const char *reply = rig_ask(server->port, "SCRIPT EXISTS %.*s", (int)script_hash().len, script_hash().at);
+    assert_int_equal(strncmp(reply, "*1\r\n:", 5), 0);
+    return reply[5] == '1';
+}
+
+static void the_script_is_there_before_the_first_decision(void **state)
+{
+    static const struct {
+        const char *acl;
+        bool only_looks, is_known;
+        const char *why;
+    } rows[] = {
+        { "+@all", false, true, "brought before the node is used" },
+        { "+@all", true, false, "who decides nothing leaves the store as it is" },
+        { "+@all -script|load", false, false, "where it is forbidden it is done without, and nobody is told" },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct rig_server server;
+        struct rig rig;
+        struct rig_call one;
+        rig_prepare(&server, "redis-server");
+        rig_start(&server);
+        assert_string_equal(rig_ask(server.port, "ACL SETUSER default %s", rows[i].acl), "+OK\r\n");
+        rig_prepare_url(&rig, URL_ONE, (unsigned[]){ server.port, 0 }, NULL);
+        rig.only_looks = rows[i].only_looks;
+        rig_open_url(&rig);
+        rig_until(&rig, rig_is_up(&rig, "master"));
+        if (knows_script(&server) != rows[i].is_known)
+            fail_msg("%s", rows[i].why);
+        assert_int_equal(rig_call(&rig, &one, 0, "ECHO x"), CARRIER_REPLY);
+        const char *up = strstr(rig.log, "event=");
+        assert_int_equal(strncmp(up, "event=store-up", 14), 0);
+        assert_null(strstr(up + 1, "event="));
+
+        /* A store that is started again has forgotten it. */
+        rig_kill(&server);
+        rig_until(&rig, !rig_is_up(&rig, "master"));
+        rig_start(&server);
+        (void)rig_ask(server.port, "ACL SETUSER default %s", rows[i].acl);
+        rig_until(&rig, rig_is_up(&rig, "master"));
+        if (strcmp(rows[i].acl, "+@all") == 0) /* else it may have been greeted before */
+            assert_int_equal(knows_script(&server), rows[i].is_known);
+        rig_close(&rig);
+        rig_stop(&server);
+    }
+}
+
 /* ---- Others than a store ------------------------------------------------------------------------------------------------ */
 
 static void what_is_no_single_store_is_named(void **state)
@@ -257,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_full_or_busy_server_refuses),
         cmocka_unit_test(an_incarnation_is_made_once_and_kept),
         cmocka_unit_test(a_server_that_forbids_the_record_is_used_without),
+        cmocka_unit_test(the_script_is_there_before_the_first_decision),
         cmocka_unit_test(what_is_no_single_store_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
