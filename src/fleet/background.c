@@ -12,6 +12,7 @@
  * A nurse watches over one node that is avoided. There is one in each loop that wanted to ask it; the breaker lets one of
  * them probe at a time. It goes when the breaker is closed or another node has the slot.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "fleet/work.h"
@@ -296,7 +297,7 @@ static struct chore *gather_batch(struct fleet *fleet, weir_ns now)
     while (items != NULL && chore->call.count < most
            && (entry = journal_take(fleet->common->journal, now, wall)) != NULL)
         (void)add_entry(chore, items, entry); /* what cannot be told any more is counted as lost */
-    if (chore->call.count == 0) {
+    if (items == NULL || chore->call.count == 0) {
         chore_free(chore);
         return NULL;
     }
@@ -343,6 +344,7 @@ static const struct weir_shared_size probe_size = {
 static void nurse_free(struct nurse *nurse)
 {
     due_remove(&nurse->fleet->nurses, &nurse->due);
+    assert(nurse->fleet->nurses.head.next != &nurse->due);
     free(nurse->errand.whole);
     free_blocks(nurse->blocks);
     free(nurse);

@@ -332,7 +332,7 @@ static void heard_error(struct errand *errand, struct slice reply, weir_ns now)
 
 static void heard(struct carrier_call *call, enum carrier_result result, struct slice reply)
 {
-    struct errand *errand = call->owner;
+    struct errand *errand = (struct errand *)((char *)call - offsetof(struct errand, call));
     struct fleet *fleet = errand->fleet;
     weir_ns now = reading(fleet);
     errand->is_under_way = false;
