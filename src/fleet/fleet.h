@@ -82,7 +82,7 @@ struct fleet_decision {
     unsigned char *
         handle; /* RESERVE, ACQUIRE that passed and took something: freed with free() by the caller; else NULL */
     size_t handle_len;
-    uint64_t fence;
+    uint64_t fence;     /* ns, so that it is above those of a limit that was one of a process before */
     weir_ns expires_at; /* of the permit, or of the reservation; by our clock, not later than the store's */
 
     struct fleet_work *work; /* the fleet's */

@@ -66,7 +66,7 @@ struct script_answer {
     enum weir_outcome outcome; /* ALLOW, DENY, NEVER, DUPLICATE */
     uint64_t remaining;
     weir_ns retry_after, reset_after; /* ns from the store's instant of deciding; WEIR_NO_TIME */
-    uint64_t fence;                   /* of a permit */
+    uint64_t fence;                   /* of a permit: the store's clock in ns, and above every earlier one */
     bool was_damaged;                 /* what stood under the key could not be read, and began afresh */
     bool is_charged;
     uint64_t charged_at; /* in ticks of the store: for script_put_undo() */

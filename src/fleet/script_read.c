@@ -5,6 +5,11 @@
 #include "fleet/script_inside.h"
 
 #define TICKS_MAX (INT64_C(1) << 53)
+
+/* Of a fence: the store's clock in us, told in ns as those of this process are, so that it rises too where a limit changes its
+   scope. */
+#define FENCE_UNIT 1000
+_Static_assert(TICKS_MAX <= INT64_MAX / FENCE_UNIT, "a fence stays below 2^63");
 #define FIELDS_DECIDE 5
 #define FIELDS_SETTLE 7
 #define FIELDS_PERMIT 2
@@ -56,7 +61,7 @@ static bool read_answer(const int64_t *fields, const struct script_item *item, s
                                    .is_charged = is_charged,
                                    .charged_at = (uint64_t)fields[4] };
     if (is_charged && item->limit->algorithm == WEIR_CONCURRENCY)
-        out->fence = out->charged_at;
+        out->fence = out->charged_at * FENCE_UNIT;
     return !is_charged || out->outcome == WEIR_ALLOW;
 }
 

@@ -82,7 +82,7 @@ class World:
             retry = 0 if passed else view.retry(max(item.cost, 1))
             told.append((OUTCOMES["duplicate" if known[i] else answers[i]], view.remaining(),
                          self._length(item, retry), self._length(item, view.reset()), int(charged[i]), 0,
-                         view.fence if charged[i] and self.sizes[item.limit][0] == "c" else 0,
+                         1000 * view.fence if charged[i] and self.sizes[item.limit][0] == "c" else 0,
                          view.stamp if charged[i] else None))
         if verb == "r" and not refuses:
             self.records[record] = [us + hold, False, [(charged[i] and not item.watched, item.estimate, item.cost,

@@ -84,7 +84,16 @@ static void tells_lengths_in_ns(void **state)
 
     call = call_of(&item, &permits);
     assert_true(script_read_decide(SLICE("*5\r\n:16\r\n:4\r\n:0\r\n:7\r\n:77\r\n"), &call, &answer, &why));
-    assert_int_equal(answer.fence, 77);
+    assert_int_equal(answer.fence, 77000);
+
+    /* A limit that was one of the process and is the fleet's now: its fences were the wall clock in ns. */
+    const uint64_t local = UINT64_C(1796079586432957921);
+    assert_true(script_read_decide(SLICE("*5\r\n:16\r\n:4\r\n:0\r\n:7\r\n:1796079587670916\r\n"), &call,
+                                   &answer, &why));
+    assert_true(answer.fence > local);
+    assert_true(script_read_decide(SLICE("*5\r\n:16\r\n:4\r\n:0\r\n:7\r\n:9007199254740992\r\n"), &call,
+                                   &answer, &why));
+    assert_true(answer.fence <= INT64_MAX); /* 2^53, the largest that a script tells, is a fence yet */
 }
 
 static void reads_settlements_and_permits(void **state)
