@@ -12,7 +12,6 @@
  * A nurse watches over one node that is avoided. There is one in each loop that wanted to ask it; the breaker lets one of
  * them probe at a time. It goes when the breaker is closed or another node has the slot.
  */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "fleet/work.h"
@@ -344,7 +343,6 @@ static const struct weir_shared_size probe_size = {
 static void nurse_free(struct nurse *nurse)
 {
     due_remove(&nurse->fleet->nurses, &nurse->due);
-    assert(nurse->fleet->nurses.head.next != &nurse->due);
     free(nurse->errand.whole);
     free_blocks(nurse->blocks);
     free(nurse);
@@ -456,8 +454,9 @@ void background_end(struct fleet *fleet, weir_ns now)
     while (fleet->background.count > 0)
         fleet->background.head.next->expire(fleet->background.head.next, now);
     fleet->is_telling = false;
-    while (fleet->nurses.count > 0) {
-        struct nurse *nurse = (struct nurse *)((char *)fleet->nurses.head.next - offsetof(struct nurse, due));
+    for (struct due *due = fleet->nurses.head.next, *next; due != &fleet->nurses.head; due = next) {
+        struct nurse *nurse = (struct nurse *)((char *)due - offsetof(struct nurse, due));
+        next = due->next;
         if (nurse->errand.is_under_way)
             errand_abandon(&nurse->errand, now, true);
         nurse_free(nurse);
