@@ -63,7 +63,8 @@ static bool is_message(const struct link *link, const struct resp_value *value, 
            && !slice_equals(kind, SLICE("pong"));
 }
 
-/* The reply to the oldest command that waits. */
+/* The reply to the oldest command that waits. Each has its done(), which is set where it is sent; an abandoned one is a hole,
+   and a place is never used twice. So NULL could only be found in memory that its owner reused without abandoning it. */
 static void answer(struct link *link, struct slice reply)
 {
     struct ring_entry *head = ring_head(&link->ring);

@@ -129,13 +129,13 @@ static bool refuse(struct flight *flight, enum refusal refusal, struct slice err
 {
     struct node *node = flight->node;
     const struct topology *topology = node->client->topology;
-    struct carrier_call *call = flight->call;
     if (refusal == REFUSAL_STRANGER)
         link_reset(node->link, "NOAUTH: it wants to be greeted again");
     else if (refusal == REFUSAL_ROLE && topology->asks_role)
         node_demote(node, ROLE_REPLICA);
     else if (topology->refused != NULL)
         topology->refused(node, refusal);
+    struct carrier_call *call = flight->call; /* read here: others that end in these may abandon this one */
     if (call == NULL)
         return false;
     bool is_elsewhere = topology->redirect != NULL && (refusal == REFUSAL_MOVED || refusal == REFUSAL_ASK);

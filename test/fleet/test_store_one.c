@@ -224,6 +224,64 @@ static void a_server_that_forbids_the_record_is_used_without(void **state)
     rig_stop(&server);
 }
 
+/* ---- Calls that end within each other --------------------------------------------------------------------------------- */
+
+struct pair {
+    struct rig *rig;
+    struct rig_call *first; /* abandoned and freed by the second; NULL: it was */
+    bool is_done;
+};
+
+static void first_done(struct carrier_call *call, enum carrier_result result, struct slice reply)
+{
+    (void)call;
+    (void)result;
+    (void)reply;
+    fail_msg("it was abandoned");
+}
+
+static void second_done(struct carrier_call *call, enum carrier_result result, struct slice reply)
+{
+    struct pair *pair = call->owner;
+    (void)result;
+    (void)reply;
+    pair->is_done = true;
+    pair->rig->carrier->abandon(pair->rig->carrier, &pair->first->call);
+    memset(pair->first, 0xa5, sizeof *pair->first);
+    free(pair->first);
+    pair->first = NULL;
+}
+
+/* NOAUTH to one command resets the link, which ends the next one, whose owner gives up both. */
+static void a_refusal_may_end_another_call_that_abandons_this_one(void **state)
+{
+    (void)state;
+    struct rig_server server;
+    struct rig rig;
+    struct rig_call reset, second;
+    static char password[] = "pw";
+    rig_prepare(&server, "redis-server");
+    rig_start(&server);
+    assert_string_equal(rig_ask(server.port, "CONFIG SET requirepass pw"), "+OK\r\n");
+    rig_prepare_url(&rig, URL_ONE, (unsigned[]){ server.port, 0 }, NULL);
+    rig.url.password = password;
+    rig_open_url(&rig);
+    rig_until(&rig, rig_is_up(&rig, "master"));
+    struct pair pair = { .rig = &rig, .first = malloc(sizeof *pair.first) };
+    assert_non_null(pair.first);
+    rig_send(&rig, &reset, 0, "RESET"); /* the connection is nobody's now */
+    rig_send(&rig, pair.first, 0, "GET a");
+    pair.first->call.done = first_done;
+    rig_send(&rig, &second, 0, "GET b");
+    second.call.done = second_done;
+    second.call.owner = &pair;
+    rig_until(&rig, pair.is_done);
+    assert_null(pair.first);
+    rig_until(&rig, rig_is_up(&rig, "master"));
+    rig_close(&rig);
+    rig_stop(&server);
+}
+
 /* ---- The script ------------------------------------------------------------------------------------------------------ */
 
 static bool knows_script(const struct rig_server *server)
@@ -310,6 +368,7 @@ int main(void)
         cmocka_unit_test(a_full_or_busy_server_refuses),
         cmocka_unit_test(an_incarnation_is_made_once_and_kept),
         cmocka_unit_test(a_server_that_forbids_the_record_is_used_without),
+        cmocka_unit_test(a_refusal_may_end_another_call_that_abandons_this_one),
         cmocka_unit_test(the_script_is_there_before_the_first_decision),
         cmocka_unit_test(what_is_no_single_store_is_named),
     };
