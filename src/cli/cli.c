@@ -74,15 +74,28 @@ unsigned word_distance(const char *x, const char *y)
     return row[y_len];
 }
 
-const char *contract_default(const char *command)
+static const char *find_default(void)
 {
     static const char *const paths[] = { "./weir.yaml", "/etc/weir/weir.yaml" };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (access(paths[i], F_OK) == 0)
             return paths[i];
-    complain(command, "there is no ./weir.yaml and no /etc/weir/weir.yaml; name a contract: weir %s CONTRACT",
-             command);
     return NULL;
+}
+
+bool contract_is_there(void)
+{
+    return find_default() != NULL;
+}
+
+const char *contract_default(const char *command)
+{
+    const char *path = find_default();
+    if (path == NULL)
+        complain(command,
+                 "there is no ./weir.yaml and no /etc/weir/weir.yaml; name a contract: weir %s CONTRACT",
+                 command);
+    return path;
 }
 
 weir_ns cli_now(void)

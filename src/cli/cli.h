@@ -51,6 +51,9 @@ unsigned word_distance(const char *x, const char *y);
 /* The contract to work on when none was named: ./weir.yaml, then /etc/weir/weir.yaml; else complains, NULL. */
 const char *contract_default(const char *command);
 
+/* Whether there is one of these. */
+bool contract_is_there(void);
+
 /*
  * Load `path` ("-": standard input; NULL: contract_default()). A bad one is told with its diagnostics, and NULL; a
  * good one's warnings are told where `warns` (a review wants them, a single decision does not). Shared limits are counted in

@@ -10,6 +10,7 @@
 #include "base/entropy.h"
 #include "fleet/url.h"
 #include "io/tls.h"
+#include "wire/resp.h"
 
 /* ---- The store that is meant ------------------------------------------------------------------------------------- */
 
@@ -65,6 +66,28 @@ static void on_closed(void *context)
     ((struct fleet_session *)context)->is_closed = true;
 }
 
+/* The value of a field of a line; quotes around it are left out. Empty: it has none. */
+static struct slice field_of(const char *line, const char *name)
+{
+    const char *at = strstr(line, name);
+    at = at == NULL ? "" : at + strlen(name);
+    bool is_quoted = *at == '"';
+    at += is_quoted;
+    return (struct slice){ at, strcspn(at, is_quoted ? "\"" : " ") };
+}
+
+/* An event of the log as a sentence: whose, and why or what helps. */
+static void keep_news(struct fleet_session *session, const char *line)
+{
+    struct slice node = field_of(line, " node="), why = field_of(line, " why=");
+    why = why.len > 0 ? why : field_of(line, " cure=");
+    if (node.len > 0 && why.len > 0)
+        (void)snprintf(session->news, sizeof session->news, "%.*s: %.*s", (int)node.len, node.at, (int)why.len,
+                       why.at); /* cut where longer */
+    else
+        (void)snprintf(session->news, sizeof session->news, "%s", line + strcspn(line, "=") + 1);
+}
+
 /* What is told of single nodes is shown with them. A single server that is not there is not waited for. */
 static void on_line(void *context, const char *line)
 {
@@ -73,8 +96,8 @@ static void on_line(void *context, const char *line)
     bool is_up = strncmp(line, "event=store-up", 14) == 0;
     session->is_hopeless = session->url.kind == URL_ONE && is_down;
     if (!is_up && !is_down)
-        (void)snprintf(session->news, sizeof session->news, "%s",
-                       line + strcspn(line, "=") + 1); /* cut where longer */
+        keep_news(session, line);
+    session->is_of_cluster = session->is_of_cluster || strncmp(line, "event=store-is-cluster", 22) == 0;
 }
 
 static int start(struct fleet_session *session)
@@ -155,13 +178,46 @@ bool fleet_session_ready(struct fleet_session *session)
     return fleet_session_wait(session, is_ready, session) && !session->is_hopeless;
 }
 
+const char fleet_is_of_cluster[] = "it is a node of a Cluster: write redis+cluster://HOST:PORT";
+
+const char *fleet_session_why(struct fleet_session *session)
+{
+    static struct store_node nodes[FLEET_NODES_MAX]; /* large for the stack */
+    if (session->is_of_cluster)
+        return fleet_is_of_cluster;
+    if (session->refusal[0] != '\0')
+        return session->refusal;
+    size_t count = store_client_nodes(session->carrier, nodes, FLEET_NODES_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!nodes[i].is_up && nodes[i].why[0] != '\0') {
+            (void)snprintf(session->refusal, sizeof session->refusal, "%.80s: %.110s", nodes[i].address,
+                           nodes[i].why);
+            return session->refusal;
+        }
+    return session->news[0] != '\0' ? session->news : "it does not answer";
+}
+
 /* ---- Questions ------------------------------------------------------------------------------------------------------ */
+
+/* A node's words of why it cannot serve this. */
+static void keep_refusal(struct fleet_session *session, struct slice reply)
+{
+    struct resp_reader reader = resp_reader_of(reply.at, reply.len);
+    struct resp_value value;
+    if (!resp_next(&reader, &value) || value.type != RESP_ERROR)
+        return;
+    size_t len = value.text.len < sizeof session->refusal ? value.text.len : sizeof session->refusal - 1;
+    memcpy(session->refusal, value.text.at, len);
+    session->refusal[len] = '\0';
+}
 
 static void ask_done(struct carrier_call *call, enum carrier_result result, struct slice reply)
 {
     struct fleet_ask *ask = call->owner;
     ask->is_done = true;
     ask->result = result;
+    if (result == CARRIER_REFUSED && reply.len > 0)
+        keep_refusal(ask->session, reply);
     ask->reply = result == CARRIER_REPLY ? malloc(reply.len + 1) : NULL;
     if (ask->reply == NULL) {
         ask->result = result == CARRIER_REPLY ? CARRIER_REFUSED : result;
@@ -174,7 +230,9 @@ static void ask_done(struct carrier_call *call, enum carrier_result result, stru
 void fleet_ask_begin(struct fleet_session *session, struct fleet_ask *ask, size_t node, unsigned slot,
                      struct slice command)
 {
-    *ask = (struct fleet_ask){ .call = { .command = command, .slot = slot, .done = ask_done, .owner = ask } };
+    session->refusal[0] = '\0';
+    *ask = (struct fleet_ask){ .session = session,
+                               .call = { .command = command, .slot = slot, .done = ask_done, .owner = ask } };
     if (node == SIZE_MAX)
         session->carrier->send(session->carrier, &ask->call);
     else
@@ -224,10 +282,13 @@ static const struct command commands[] = {
 static int print_usage(void)
 {
     printf("usage: weir fleet COMMAND [ARGUMENTS]\n\n"
-           "Look at the store that limits of scope: fleet are counted in.\n\ncommands:\n");
+           "Look at the store that limits of scope: fleet are counted in: that of --store\n"
+           "URL, else of the variable WEIR_STORE, else of store: { url } in the contract.\n\ncommands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-    printf("\n'weir fleet COMMAND -h' tells a command's options.\n");
+    printf("\n'weir fleet COMMAND -h' tells a command's options.\n"
+           "Exit status: 0 the store serves, keys were shown or forgotten, 1 you said no,\n"
+           "2 wrong use or a bad contract, 3 the store, or a part of it, could not be had.\n");
     return EXIT_YES;
 }
 

@@ -29,8 +29,10 @@ struct fleet_session {
     struct tls_context *tls;
     struct outages *outages;
     struct carrier *carrier;
-    char news[512]; /* what the carrier said of the store as a whole: why no node is known; "" */
+    char news[512];    /* what the carrier said of the store as a whole: why no node is known; "" */
+    char refusal[200]; /* with what a node refused a question the last time; "" */
     bool is_late, is_closed, is_hopeless;
+    bool is_of_cluster; /* a single server was named, and it is a Cluster's */
 };
 
 /*
@@ -47,8 +49,12 @@ bool fleet_session_wait(struct fleet_session *session, bool (*holds)(void *conte
 /* Wait until every node is up: false where it did not come to that in time, or cannot. */
 bool fleet_session_ready(struct fleet_session *session);
 
+/* Why the store could not be had just now, for people: what a node said, or why none is there. Lives until the next call. */
+const char *fleet_session_why(struct fleet_session *session);
+
 /* One call and its answer. */
 struct fleet_ask {
+    struct fleet_session *session;
     struct carrier_call call;
     bool is_done;
     enum carrier_result result;
@@ -61,6 +67,9 @@ void fleet_ask_begin(struct fleet_session *session, struct fleet_ask *ask, size_
 /* Wait for `count` of them. False: not all came as replies. */
 bool fleet_ask_wait(struct fleet_session *session, struct fleet_ask *asks, size_t count);
 void fleet_ask_end(struct fleet_session *session, struct fleet_ask *ask);
+
+/* "it is a node of a Cluster: ...", for a single server that is one. */
+extern const char fleet_is_of_cluster[];
 
 int cmd_fleet_status(int argc, char **argv);
 int cmd_fleet_keys(int argc, char **argv);

@@ -13,7 +13,10 @@
 
 static const char about[] = "Show what the store counts under a limit of scope: fleet, one line per key:\n"
                             "NAME=VALUE choose among them. --reset forgets the one key whose attributes are\n"
-                            "all given, or with --all every one that is chosen.\n";
+                            "all given, or with --all every one that is chosen. The store is that of\n"
+                            "--store, else of WEIR_STORE, else the contract's. Exit status 0 when keys were\n"
+                            "shown or forgotten, 1 when you said no, 2 for wrong use, 3 when the store could\n"
+                            "not be had.\n";
 
 /* Names that the store looks at in one step, and keys whose numbers are asked for together. */
 #define SCAN_COUNT "500"
@@ -31,9 +34,9 @@ static void progress(const struct keys *keys, bool is_end)
     (void)fflush(stderr);
 }
 
-static int away(const struct keys *keys)
+static int away(struct keys *keys)
 {
-    complain("fleet keys", "%s: the store did not answer; see 'weir fleet status'", keys->session.shown);
+    complain("fleet keys", "%s: %s", keys->session.shown, fleet_session_why(&keys->session));
     return EXIT_UNDECIDED;
 }
 
@@ -62,7 +65,8 @@ static int forget(struct keys *keys, struct look *look)
     if (fleet_ask_wait(&keys->session, &ask, 1)) {
         struct resp_reader reader = resp_reader_of(ask.reply, ask.reply_len);
         bool is_answer = resp_next(&reader, &value) && value.type == RESP_INTEGER;
-        keys->forgotten += is_answer && value.integer > 0;
+        look->is_forgotten = is_answer && value.integer > 0;
+        keys->forgotten += look->is_forgotten;
         status = is_answer ? EXIT_YES : refused(keys, &value);
     } else {
         status = away(keys);
@@ -90,7 +94,7 @@ static int finish_chunk(struct keys *keys, struct look *looks, size_t count, enu
         if (keys->is_json)
             look_print_json(keys, look);
         else
-            look_print_text(keys, look);
+            look_print_text(look);
     }
     for (size_t i = 0; i < begun; i++)
         look_end(keys, &looks[i]);
@@ -224,7 +228,7 @@ static const struct weir_contract_limit *find_limit(const struct keys *keys)
 static bool confirm(const struct keys *keys)
 {
     char line[16] = "";
-    if (keys->is_yes || !isatty(STDIN_FILENO))
+    if (keys->is_yes)
         return true;
     (void)fprintf(stderr, "forget the keys of '%s' in %s? [y/N] ", keys->limit_name, keys->session.shown);
     return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
@@ -252,6 +256,18 @@ static size_t key_parts(const struct keys *keys)
     return count;
 }
 
+/* One node of a Cluster has a part of the keys, and that is not told from all of them. */
+static void find_cluster(struct fleet_session *session)
+{
+    static const struct slice info = { "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n", 26 };
+    struct fleet_ask ask;
+    fleet_ask_begin(session, &ask, SIZE_MAX, 0, info);
+    if (fleet_ask_wait(session, &ask, 1)) /* one who may not ask is not told */
+        session->is_of_cluster =
+            session->is_of_cluster || memmem(ask.reply, ask.reply_len, "_mode:cluster\r", 14) != NULL;
+    fleet_ask_end(session, &ask);
+}
+
 static int act(struct keys *keys)
 {
     static struct weir_shared shared; /* large for the stack */
@@ -276,6 +292,10 @@ static int act(struct keys *keys)
     if (status != EXIT_YES)
         return status;
     (void)fleet_session_ready(&keys->session); /* a node that is away is told of where it matters */
+    if (keys->session.url.kind == URL_ONE && !keys->session.is_hopeless)
+        find_cluster(&keys->session);
+    if (keys->session.is_of_cluster)
+        return away(keys);
     if (is_one)
         return one_key(keys, &shared.asks[0]);
     if (keys->is_reset && !confirm(keys)) {
@@ -306,9 +326,9 @@ int cmd_fleet_keys(int argc, char **argv)
     const struct option options[] = {
         { OPTION_TEXT, "store", "URL", "the store, in place of the contract's", &keys.store_url, 0, 0 },
         { OPTION_TEXT, "limit", "NAME", "whose keys", &keys.limit_name, 0, 0 },
-        { OPTION_FLAG, "reset", NULL, "forget what is counted", &keys.is_reset, 0, 0 },
-        { OPTION_FLAG, "all", NULL, "--reset every key that is chosen", &keys.is_all, 0, 0 },
-        { OPTION_FLAG, "yes", NULL, "do not ask before", &keys.is_yes, 0, 0 },
+        { OPTION_ACT, "reset", NULL, "forget what is counted", &keys.is_reset, 0, 0 },
+        { OPTION_ACT, "all", NULL, "--reset every key that is chosen", &keys.is_all, 0, 0 },
+        { OPTION_ACT, "yes", NULL, "do not ask before", &keys.is_yes, 0, 0 },
         { OPTION_FLAG, "json", NULL, "one JSON object per key", &keys.is_json, 0, 0 },
     };
     const struct usage usage = { "fleet keys", "[CONTRACT] [NAME=VALUE...]", about, options,
@@ -326,6 +346,17 @@ int cmd_fleet_keys(int argc, char **argv)
     }
     if (keys.is_all && !keys.is_reset) {
         complain(usage.command, "--all goes with --reset; without, every key is shown anyway");
+        return EXIT_WRONG;
+    }
+    if (keys.is_reset && keys.limit_name == getenv("WEIR_LIMIT")) {
+        complain(usage.command,
+                 "--reset: whose keys is said by --limit NAME; WEIR_LIMIT, which may have been left over, does "
+                 "not count");
+        return EXIT_WRONG;
+    }
+    if (keys.is_all && !keys.is_yes && !isatty(STDIN_FILENO)) {
+        complain(usage.command,
+                 "--reset --all forgets many keys, and there is no terminal to ask at: add --yes");
         return EXIT_WRONG;
     }
     keys.shows_progress = wants_colour(stderr);

@@ -103,7 +103,7 @@ bool look_init(const struct keys *keys, struct look *look, struct slice name)
         return false;
     memcpy(look->name, name.at, name.len);
     look->name_len = name.len;
-    look->has_size = false;
+    look->has_size = look->is_forgotten = false;
     look->ask_count = 0;
     cli_request_init(&look->attributes);
     if (!name_read((struct slice){ look->name, look->name_len }, &parts)
@@ -199,7 +199,7 @@ static void print_parts(const struct look *look)
         printf(",%.*s", (int)parts.rest.len, parts.rest.at);
 }
 
-void look_print_text(const struct keys *keys, const struct look *look)
+void look_print_text(const struct look *look)
 {
     struct script_answer answer;
     char time[VERDICT_TIME_MAX];
@@ -215,7 +215,7 @@ void look_print_text(const struct keys *keys, const struct look *look)
         printf(" ttl=%s", verdict_time((weir_ns)ttl * WEIR_MILLISECOND, WEIR_MILLISECOND, time));
     else
         printf(ttl == -1 ? " ttl=never" : " absent");
-    printf(keys->is_reset ? " forgotten\n" : "\n");
+    printf(look->is_forgotten ? " forgotten\n" : "\n");
 }
 
 static void put_length(struct text *text, const char *name, bool is_known, weir_ns length)
@@ -260,6 +260,8 @@ void look_print_json(const struct keys *keys, const struct look *look)
     put_length(&text, ", \"reset_after\": ", is_known, answer.reset_after);
     put_length(&text, ", \"ttl\": ", ttl >= 0, (weir_ns)ttl * WEIR_MILLISECOND);
     text_string(&text, ttl == -2 ? ", \"present\": false" : ", \"present\": true");
-    text_string(&text, keys->is_reset ? ", \"forgotten\": true}\n" : "}\n");
+    if (keys->is_reset)
+        text_string(&text, look->is_forgotten ? ", \"forgotten\": true" : ", \"forgotten\": false");
+    text_literal(&text, "}\n");
     (void)fwrite(text.at, 1, text.len, stdout); /* main() asks whether all arrived */
 }

@@ -34,6 +34,7 @@ struct look {
     char values[NAME_MAX_LEN];
     bool is_readable; /* the attributes are known: a long key has only its digest */
     bool has_size;
+    bool is_forgotten; /* it was there, and was removed */
     struct weir_shared_size size;
     struct script_item item;
     struct script_call call;
@@ -54,7 +55,7 @@ bool look_begin(struct keys *keys, struct look *look, enum script_form form);
 bool look_wait(struct keys *keys, struct look *look);
 void look_end(struct keys *keys, struct look *look);
 
-void look_print_text(const struct keys *keys, const struct look *look);
+void look_print_text(const struct look *look);
 void look_print_json(const struct keys *keys, const struct look *look);
 
 #endif

@@ -4,6 +4,8 @@
  *
  * The carrier finds the nodes (also replicas and Sentinels, which it does not use); then each is greeted, pinged a few times
  * and asked for its version and for our script. A store that has no record of its incarnation gets one, as of any client.
+ * A node that answers may still take no write (no memory left, a disk that failed, a Cluster that is down), so one is tried that
+ * changes nothing.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -12,11 +14,13 @@
 #include "cli/cmd_fleet.h"
 #include "cli/options.h"
 #include "fleet/link.h"
+#include "fleet/name.h"
 #include "fleet/script.h"
 
 static const char about[] = "Show the nodes of the store that limits of scope: fleet are counted in: role,\n"
-                            "slots, round trips, version, and whether our script is loaded. Exit status 0\n"
-                            "when all are reachable and serve, else 3.\n";
+                            "slots, round trips, version, and whether our script is loaded. Needs no CONTRACT\n"
+                            "where --store or WEIR_STORE names the store. Exit status 0 when all are\n"
+                            "reachable and serve, 2 for wrong use, else 3.\n";
 
 #define PINGS 5
 #define WHY_MAX 200
@@ -31,6 +35,7 @@ struct probe {
     struct link_target target;
     struct link *link;
     bool is_up, is_down, is_closed;
+    bool refuses; /* it was reached, and cannot serve: `said` */
 
     struct link_command command;
     bool is_done, is_good;
@@ -200,6 +205,16 @@ static bool info_field(struct slice info, const char *field, char out[WORD_MAX])
     return true;
 }
 
+static void cannot_serve(struct probe *probe, struct slice why)
+{
+    if (probe->refuses)
+        return;
+    probe->refuses = true;
+    (void)snprintf(probe->said, sizeof probe->said, "%.*s", (int)why.len, why.at); /* a longer one is cut */
+    for (char *at = probe->said; *at != '\0'; at++)
+        *at = *at >= ' ' && *at <= '~' && *at != '"' ? *at : '\'';
+}
+
 static void ask_version(struct probe *probe)
 {
     struct resp_reader reader;
@@ -212,6 +227,48 @@ static void ask_version(struct probe *probe)
         (void)snprintf(probe->server, sizeof probe->server, "valkey");
     else if (info_field(value.text, "redis_version:", probe->version))
         (void)snprintf(probe->server, sizeof probe->server, "redis");
+    char mode[WORD_MAX] = "";
+    bool is_told = info_field(value.text, "redis_mode:", mode) || info_field(value.text, "server_mode:", mode);
+    if (probe->session->url.kind == URL_ONE && is_told && strcmp(mode, "cluster") == 0)
+        cannot_serve(probe, slice_of(fleet_is_of_cluster));
+}
+
+/* Numbers tried for a key in a slot of the node: of one with a single slot one in 16,384 fits. */
+#define KEYS_TRIED 300000
+#define KEY_ROOM 40
+
+/* A key that nobody has, in a slot of the node. */
+static bool find_key(const struct probe *probe, char key[KEY_ROOM])
+{
+    struct carrier *carrier = probe->session->carrier;
+    bool is_found = false;
+    for (unsigned n = 0; n < KEYS_TRIED && !is_found; n++) {
+        (void)snprintf(key, KEY_ROOM, "weir:1:{%u}:status", n);
+        is_found = carrier->is_whole(carrier)
+                   || carrier->outage(carrier, name_slot(slice_of(key))) == probe->node.outage;
+    }
+    return is_found;
+}
+
+/* Write what is only written where it is there already, which it is not: refused as any write would be, else without effect. */
+static void try_write(struct probe *probe)
+{
+    char key[KEY_ROOM];
+    struct resp_reader reader;
+    struct resp_value value;
+    if (!find_key(probe, key))
+        return;
+    const struct slice words[] = {
+        SLICE("SET"), slice_of(key), SLICE("0"), SLICE("XX"), SLICE("PX"), SLICE("1")
+    };
+    if (ask(probe, 6, words, &reader, &value) || !probe->is_good)
+        return;
+    struct slice code = resp_error_code(value.text);
+    bool is_moved = slice_equals(code, SLICE("MOVED"));
+    if (is_moved && probe->session->url.kind == URL_ONE)
+        cannot_serve(probe, slice_of(fleet_is_of_cluster));
+    else if (!is_moved && !slice_equals(code, SLICE("ASK")) && !slice_equals(code, SLICE("NOPERM")))
+        cannot_serve(probe, value.text); /* a user who may not write here cannot tell */
 }
 
 static void ask_script(struct probe *probe)
@@ -295,7 +352,9 @@ static bool gather(struct fleet_session *session, struct status *status)
             ask_script(probe);
         if (probe->is_up)
             ask_version(probe);
-        status->is_good = status->is_good && probe->is_up;
+        if (probe->is_up && probe->node.is_up && probe->node.outage != NULL)
+            try_write(probe);
+        status->is_good = status->is_good && probe->is_up && !probe->refuses;
     }
     for (size_t i = 0; i < status->count; i++)
         close_probe(&status->probes[i]);
@@ -423,6 +482,8 @@ static void print_node(const struct probe *probe, bool is_cluster)
     if (strcmp(node->role, "sentinel") != 0)
         printf(" script=%s", loaded[probe->is_loaded + 1]);
     print_began(node->incarnation);
+    if (probe->refuses)
+        printf(" refuses=\"%s\"", probe->said);
     putchar('\n');
 }
 
@@ -434,6 +495,33 @@ static void print_text(const struct fleet_session *session, const struct status 
         print_node(&status->probes[i], is_cluster);
 }
 
+/* What helps, where a node's own words do not say it; NULL: nothing is known. */
+static const char *cure_of(const struct fleet_session *session, const char *why)
+{
+    if (strncmp(why, "NOAUTH", 6) == 0)
+        return "it wants a password: write redis://:PASSWORD@HOST:PORT into WEIR_STORE, or into store.url of "
+               "the "
+               "contract";
+    if (strstr(why, "unknown node or service") != NULL)
+        return "its name cannot be resolved";
+    if (session->tls == NULL && strstr(why, "connection reset") != NULL)
+        return "if it speaks TLS, write rediss://";
+    return NULL;
+}
+
+/* What is wrong with one node. Gives whether it was said. */
+static bool complain_node(const struct fleet_session *session, const struct probe *probe)
+{
+    bool is_sentinel = strcmp(probe->node.role, "sentinel") == 0;
+    bool decides = !is_sentinel && probe->node.outage != NULL;
+    const char *cure = probe->is_up ? NULL : cure_of(session, probe->why);
+    if (cure != NULL)
+        complain(session->command, "%s: %s", probe->address, cure);
+    if (probe->is_up && decides && (!probe->node.is_up || probe->refuses))
+        complain(session->command, "%s does not serve: %s", probe->address, probe->said);
+    return !is_sentinel && (cure != NULL || !probe->is_up);
+}
+
 /* What is wrong as a whole, beside the nodes that could not be reached. */
 static void complain_whole(const struct fleet_session *session, const struct status *status)
 {
@@ -441,15 +529,12 @@ static void complain_whole(const struct fleet_session *session, const struct sta
         complain(session->command, "%u slots are served by nobody", SLOT_COUNT - status->slots);
     else if (session->url.kind == URL_CLUSTER && status->slots == 0)
         complain(session->command, "no node gives a map of the Cluster");
-    for (size_t i = 0; i < status->count; i++) {
-        const struct probe *probe = &status->probes[i];
-        bool decides = strcmp(probe->node.role, "sentinel") != 0 && probe->node.outage != NULL;
-        if (probe->is_up && decides && !probe->node.is_up)
-            complain(session->command, "%s does not serve: %s", probe->address, probe->said);
-    }
+    bool is_said = false;
+    for (size_t i = 0; i < status->count; i++)
+        is_said |= complain_node(session, &status->probes[i]);
     if (session->url.kind == URL_SENTINEL && !status->is_serving)
         complain(session->command, "no master '%s' is known and serves", session->url.master);
-    if (!status->is_serving && session->news[0] != '\0')
+    if (!status->is_serving && !is_said && session->news[0] != '\0')
         complain(session->command, "%s", session->news);
 }
 
@@ -489,6 +574,12 @@ int cmd_fleet_status(int argc, char **argv)
         return EXIT_WRONG;
     }
     struct weir_contract *contract = NULL;
+    if (operands == 0 && store_url == NULL && !contract_is_there()) {
+        complain(usage.command,
+                 "which store? give --store URL or set WEIR_STORE; or name a contract with store: { url }, as "
+                 "there is no ./weir.yaml and no /etc/weir/weir.yaml");
+        return EXIT_WRONG;
+    }
     if (operands == 1 || store_url == NULL) {
         contract = contract_open_shared(usage.command, operands == 1 ? argv[1] : NULL);
         if (contract == NULL)

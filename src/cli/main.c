@@ -81,7 +81,8 @@ int cmd_help(int argc, char **argv)
         return EXIT_WRONG;
     }
     char help[] = "-h";
-    return command->run(2, (char *[]){ argv[1], help, NULL });
+    char *second = count > 1 ? argv[2] : help; /* "fleet status": a command's command has a help of its own */
+    return command->run(count > 1 ? 3 : 2, (char *[]){ argv[1], second, help, NULL });
 }
 
 static int run(int argc, char **argv)

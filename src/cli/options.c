@@ -71,7 +71,10 @@ static void print_help(const struct usage *usage)
         variable_name(option->name, variable);
         (void)snprintf(head, sizeof head, "--%s%s%s", option->name, option->value == NULL ? "" : " ",
                        option->value == NULL ? "" : option->value);
-        printf("  %-20s %s [%s]\n", head, option->help, variable);
+        if (option->kind == OPTION_ACT)
+            printf("  %-20s %s\n", head, option->help);
+        else
+            printf("  %-20s %s [%s]\n", head, option->help, variable);
     }
     printf("  %-20s %s\n", "-h, --help", "this text");
 }
@@ -168,6 +171,7 @@ static bool set_value(const struct usage *usage, const struct option *option, co
 {
     switch (option->kind) {
     case OPTION_FLAG:
+    case OPTION_ACT:
         *(bool *)option->into = true;
         return true;
     case OPTION_NUMBER:
@@ -224,7 +228,7 @@ static bool set_from_environment(const struct usage *usage, const struct option 
     char variable[NAME_MAX_LEN + 6];
     variable_name(option->name, variable);
     const char *value = getenv(variable);
-    if (value == NULL || value[0] == '\0')
+    if (value == NULL || value[0] == '\0' || option->kind == OPTION_ACT)
         return true;
     if (option->kind == OPTION_LIST)
         return set_list_from_environment(usage, option, variable, value);
@@ -286,7 +290,7 @@ static bool read_option(const struct usage *usage, int argc, char **argv, int *i
     given[option - usage->options] = true;
     if (option->kind == OPTION_LATER)
         return set_value(usage, option, name, "");
-    if (option->kind == OPTION_FLAG) {
+    if (option->kind == OPTION_FLAG || option->kind == OPTION_ACT) {
         if (inline_value != NULL)
             complain(usage->command, "%s takes no value; write it without '=%s'", name, inline_value);
         return inline_value == NULL && set_value(usage, option, name, "");

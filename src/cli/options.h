@@ -3,7 +3,7 @@
  * options.h - a command's options as data: one table gives the parser, the help text and the environment variables.
  *
  * `--name VALUE` and `--name=VALUE`; a flag takes no value; `--` ends the options; options and operands mix. An
- * option that is absent is looked up as WEIR_NAME in the environment. Of an option given twice the last counts,
+ * option that is absent is looked up as WEIR_NAME in the environment, unless it destroys something. Of an option given twice the last counts,
  * unless it is a list. Options that a later version brings have a row too, so that a script written for it is
  * refused with that reason rather than half obeyed.
  */
@@ -24,6 +24,7 @@ struct option_list {
 
 enum option_kind {
     OPTION_FLAG,     /* into: bool */
+    OPTION_ACT,      /* a flag that destroys something: only typed, a variable that was left over must not */
     OPTION_TEXT,     /* into: const char * */
     OPTION_NUMBER,   /* into: uint64_t, from min to max */
     OPTION_DURATION, /* into: uint64_t, ns from min to max; "5s", "1m30s" */

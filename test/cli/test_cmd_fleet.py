@@ -52,7 +52,8 @@ limits:
 """
 
 ONE_LINE = re.compile(r"^(\S+) (master|replica|sentinel)( slots=\d+)? ping=\d+\.\d{3}ms min=\d+\.\d{3}ms server=redis/[\d.]+"
-                      r"( script=(loaded|not-loaded))?( state-since=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$", re.M)
+                      r"( script=(loaded|not-loaded))?( state-since=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?"
+                      r"(?: refuses=\"CLUSTERDOWN [^\"]+\")?$", re.M)
 
 
 def await_store(server):
@@ -90,6 +91,9 @@ class Mistakes(CliTest):
             ("half a key to forget",
              ["fleet", "keys", contract, "--store", "redis://127.0.0.1:1", "--limit", "tenant-requests", "tenant=a", "--reset"],
              "weir fleet keys: --reset: give every attribute of the key [tenant,path], or --all"),
+            ("many keys, and nobody to ask",
+             ["fleet", "keys", contract, "--store", "redis://127.0.0.1:1", "--limit", "jobs", "--reset", "--all"],
+             "weir fleet keys: --reset --all forgets many keys, and there is no terminal to ask at: add --yes"),
             ("all of what", ["fleet", "keys", contract, "--limit", "jobs", "--all"],
              "weir fleet keys: --all goes with --reset; without, every key is shown anyway"),
         )
@@ -99,6 +103,13 @@ class Mistakes(CliTest):
         status, out, err = self.run_weir("fleet", "status", "--store", "http://127.0.0.1:1")
         self.assertEqual((status, out), (WRONG, ""))
         self.assertRegex(err, r"\Aweir fleet status: --store: .*redis://.*\n\Z")
+
+    def test_help_names_the_store_and_the_exit_status(self):
+        for arguments in (["fleet", "-h"], ["fleet", "status", "-h"], ["fleet", "keys", "-h"]):
+            out = self.expect(arguments, YES)[1]
+            for word in ("WEIR_STORE", "--store", "xit status"):
+                self.assertIn(word, out, arguments)
+        self.assertEqual(self.expect(["help", "fleet", "status"], YES)[1], self.expect(["fleet", "status", "-h"], YES)[1])
 
     def test_help_is_the_manuals_synopsis(self):
         with open(os.path.join(SOURCE, "docs", "man", "weir-fleet.1.scd"), encoding="utf-8") as file:
@@ -142,6 +153,49 @@ class Status(CliTest):
             _, out, err = self.status(store.url, UNDECIDED)
             self.assertIn(f"127.0.0.1:{store.port} replica ping=", out)
             self.assertIn(f"127.0.0.1:{store.port} does not serve: it is a replica", err)
+
+    def test_one_that_answers_and_takes_no_write(self):
+        with Store() as store:
+            store.command("CONFIG", "SET", "maxmemory", "1")
+            _, out, err = self.status(store.url, UNDECIDED)
+            self.assertRegex(out, r'master ping=.* refuses="OOM command not allowed [^"]+"\n')
+            self.assertIn(f"127.0.0.1:{store.port} does not serve: OOM command not allowed", err)
+            shown = json.loads(self.status(store.url, UNDECIDED, "--json")[1])
+            self.assertEqual((shown["reachable"], shown["nodes"][0]["reachable"]), (False, True))
+            self.assertIn("OOM", shown["nodes"][0]["why"])
+            self.assertEqual(store.command("DBSIZE"), 0)  # the attempt left nothing behind
+            store.command("CONFIG", "SET", "maxmemory", "0")
+            self.assertEqual(self.status(store.url, YES)[2], "")
+            self.assertEqual(store.command("KEYS", "weir:*status"), [])
+
+    def test_a_node_of_a_cluster_is_no_single_server(self):
+        contract = self.write("weir.yaml", LIMITS)
+        cure = "it is a node of a Cluster: write redis+cluster://HOST:PORT"
+        with Cluster() as cluster:
+            for node in cluster.nodes:
+                _, _, err = self.status(f"redis://127.0.0.1:{node.port}", UNDECIDED)
+                self.assertIn(f"127.0.0.1:{node.port} does not serve: {cure}", err)
+                came = self.run_weir("fleet", "keys", contract, "--limit", "tenant-requests",
+                                     env={"WEIR_STORE": f"redis://127.0.0.1:{node.port}"})
+                self.assertEqual(came, (UNDECIDED, "", f"weir fleet keys: redis://127.0.0.1:{node.port}: {cure}\n"))
+            cluster.nodes[2].kill()
+            for node in cluster.nodes[:2]:
+                node.command("CONFIG", "SET", "cluster-node-timeout", "500")
+            wait_for(lambda: all(b"cluster_state:fail" in node.command("CLUSTER", "INFO") for node in cluster.nodes[:2]))
+            _, out, err = self.status(cluster.url, UNDECIDED)
+            for node in cluster.nodes[:2]:
+                self.assertIn(f"127.0.0.1:{node.port} does not serve: CLUSTERDOWN", err)
+            self.assertEqual(out.count('refuses="CLUSTERDOWN'), 2)
+
+    def test_which_store_is_said_where_none_is_named(self):
+        came = self.run_weir("fleet", "status")
+        self.assertEqual(came[:2], (WRONG, ""))
+        self.assertRegex(came[2], r"\Aweir fleet status: which store\? give --store URL or set WEIR_STORE; .*\n\Z")
+
+    def test_what_helps_is_said(self):
+        with Store(password="geheim") as store:
+            _, _, err = self.status(f"redis://127.0.0.1:{store.port}", UNDECIDED)
+            self.assertIn("it wants a password: write redis://:PASSWORD@HOST:PORT into WEIR_STORE", err)
 
     def test_a_server_that_is_not_there(self):
         port = free_port()
@@ -267,12 +321,32 @@ class Keys(CliTest):
             limits = {limit["limit"]: limit for limit in json.loads(out)["limits"]}
             self.assertEqual(limits["tenant-requests"]["remaining"], 19)  # of a fresh 20
 
-            self.keys(store.url, "--limit", "tenant-requests", "tenant=acme", "--reset", "--all", err="2 forgotten\n")
+            self.keys(store.url, "--limit", "tenant-requests", "tenant=acme", "--reset", "--all", "--yes", err="2 forgotten\n")
             self.keys(store.url, "--limit", "tenant-requests", "--reset", "--all", "--yes", err="3 forgotten\n")
             self.assertEqual(self.keys(store.url, "--limit", "tenant-requests"), "")
             self.assertEqual(len(self.found(store.url, "--limit", "everything")), 1)
             self.keys(store.url, "--limit", "everything", "--reset", err="1 forgotten\n")
             self.assertEqual([key["present"] for key in self.found(store.url, "--limit", "everything")], [False])
+
+            # What is not there is not forgotten.
+            self.assertEqual(self.keys(store.url, "--limit", "everything", "--reset", err="0 forgotten\n"),
+                             "everything remaining=100/100 reset=0s absent\n")
+            gone = self.found(store.url, "--limit", "everything", "--reset")
+            self.assertEqual([(key["present"], key["forgotten"]) for key in gone], [(False, False)])
+
+    def test_nothing_is_forgotten_because_of_a_variable(self):
+        name = "weir:1:{tenant=acme}:tenant-requests:f:path=/a"
+        left_over = {"WEIR_RESET": "1", "WEIR_ALL": "1", "WEIR_YES": "1", "WEIR_LIMIT": "tenant-requests"}
+        with Store() as store:
+            store.command("SET", name, "hello", "PX", "100000")
+            status, out, err = self.run_weir("fleet", "keys", self.contract, env={"WEIR_STORE": store.url, **left_over})
+            self.assertEqual((status, err), (YES, ""))  # shown, as WEIR_LIMIT says
+            self.assertIn("tenant=acme,path=/a ", out)
+            status, out, err = self.run_weir("fleet", "keys", self.contract, "--reset", "--all", "--yes",
+                                             env={"WEIR_STORE": store.url, **left_over})
+            self.assertEqual((status, out), (WRONG, ""))
+            self.assertIn("whose keys is said by --limit NAME", err)
+            self.assertEqual(store.command("EXISTS", name), 1)
 
     def test_permits(self):
         with Store() as store, Server(self.contract, self.folder, "--store", store.url) as server:
@@ -310,7 +384,7 @@ class Keys(CliTest):
             found = self.found(cluster.url, "--limit", "tenant-requests")
             self.assertEqual(len(found), 3000)
             self.assertEqual(len({key["name"] for key in found}), 3000)
-            self.keys(cluster.url, "--limit", "tenant-requests", "--reset", "--all", err="3000 forgotten\n")
+            self.keys(cluster.url, "--limit", "tenant-requests", "--reset", "--all", "--yes", err="3000 forgotten\n")
             self.assertEqual(self.keys(cluster.url, "--limit", "tenant-requests"), "")
 
     def test_a_part_of_a_cluster_is_not_taken_for_all(self):
@@ -318,14 +392,14 @@ class Keys(CliTest):
             cluster.nodes[1].kill()
             status, _, err = self.run_weir("fleet", "keys", self.contract, "--limit", "tenant-requests",
                                            env={"WEIR_STORE": cluster.url})
-            self.assertEqual((status, err), (UNDECIDED, f"weir fleet keys: {cluster.url}: the store did not answer; see "
-                                                        "'weir fleet status'\n"))
+            self.assertEqual(status, UNDECIDED)
+            self.assertIn(f"weir fleet keys: {cluster.url}: 127.0.0.1:{cluster.nodes[1].port}: connection refused", err)
 
     def test_a_store_that_is_away(self):
         url = f"redis://127.0.0.1:{free_port()}"
         for arguments in (("--limit", "tenant-requests"), ("--limit", "everything", "--reset")):
             self.keys(url, *arguments, expected=UNDECIDED,
-                      err=f"weir fleet keys: {url}: the store did not answer; see 'weir fleet status'\n")
+                      err=f"weir fleet keys: {url}: {url[8:]}: connection refused\n")
 
     def test_a_person_is_asked_before_many_are_forgotten(self):
         import pty
