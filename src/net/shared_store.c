@@ -27,14 +27,14 @@ static uint64_t draw_seed(void)
 
 static int complain(const char *what, const char *why)
 {
-    (void)fprintf(stderr, "weir: %s: %s\n", what, why); /* nowhere else to say it */
+    (void)fprintf(stderr, "weir serve: %s: %s\n", what, why); /* nowhere else to say it */
     return 2;
 }
 
 int shared_store_open(struct shared_store *store, const char *url, const struct weir_contract *contract)
 {
     const struct weir_contract_store *said = weir_contract_store(contract);
-    const char *where = url != NULL ? "--store" : "store.url";
+    const char *where = url == NULL ? "store.url" : url == getenv("WEIR_STORE") ? "WEIR_STORE" : "--store";
     const char *text = url != NULL ? url : said->url;
     const char *why;
     char space[512];

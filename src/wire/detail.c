@@ -39,7 +39,10 @@ static void store_detail(struct text *out, const struct weir_answer *answer)
         text_string(out, limit->name);
         text_literal(out, "' ");
     }
-    text_literal(out, "could not be had in time, and the limit then refuses: ask again later");
+    if (answer->decision.policy == WEIR_POLICY_LOCAL)
+        text_literal(out, "could not be had, and the share that this server has meanwhile is used up");
+    else
+        text_literal(out, "could not be had, and the limit then refuses: ask again later");
 }
 
 /* How many may wait for the one limit that lets callers wait; 0: there are several. */

@@ -235,7 +235,9 @@ class Starting(unittest.TestCase):
 
     def test_what_is_no_url_is_refused(self):
         for url in ('localhost', 'http://localhost', 'redis://', 'redis://host:port'):
-            self.assertIn('--store', self.refused(contract(shared(*TWENTY)), env={'WEIR_STORE': url}), url)
+            for said in (self.refused(contract(shared(*TWENTY)), env={'WEIR_STORE': url}),
+                         self.refused(contract(shared(*TWENTY)), args=['--store', url]).replace('--store', 'WEIR_STORE')):
+                self.assertIn('weir serve: WEIR_STORE: ', said, url)  # who is to blame
 
     def test_secrets_stand_in_no_argument_and_no_log(self):
         text = contract(shared(*TWENTY))

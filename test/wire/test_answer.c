@@ -189,9 +189,17 @@ static void a_store_that_is_away_is_named_by_its_limit(void **state)
     reset();
     answer_problem_json(&out, &answer, &beside, NOW, 503);
     storage[out.len] = '\0';
-    assert_non_null(
-        strstr(storage, "\"detail\":\"the shared store of limit 'per-minute' could not be had in time"));
+    assert_non_null(strstr(
+        storage,
+        "\"detail\":\"the shared store of limit 'per-minute' could not be had, and the limit then refuses"));
     assert_non_null(strstr(storage, "#temporary-reduced-capacity\""));
+    answer.decision.outcome = WEIR_DENY; /* a share of the limit, which is not the store's refusal */
+    answer.decision.policy = WEIR_POLICY_LOCAL;
+    reset();
+    answer_problem_json(&out, &answer, &beside, NOW, 429);
+    storage[out.len] = '\0';
+    assert_non_null(
+        strstr(storage, "could not be had, and the share that this server has meanwhile is used up\""));
 }
 
 /* Of a request that passes every limit that took part counts; of one that does not, the one that refuses. */
