@@ -68,12 +68,14 @@ enum fleet_kind { FLEET_CHECK, FLEET_RESERVE, FLEET_ACQUIRE };
 struct fleet_decision {
     enum fleet_kind kind;
     bool is_peek;
-    bool by_policy; /* there is no room to wait for the store: as if it could not be had, within fleet_decide() */
+    bool
+        by_policy; /* there is no room to wait for the store: as if it could not be had, within fleet_decide() */
     weir_ns now;
     weir_ns hold;                /* FLEET_RESERVE */
     struct weir_shared_met *met; /* room for shared->count; written before done(), limit and cost at once */
     size_t count;
-    /* Once, also within fleet_decide(). */
+    /* Once, also within fleet_decide(). Shared limits about which nothing is known, because another one refused before they were
+       asked, are left out of `met`. */
     void (*done)(struct fleet_decision *decision);
     void *owner;
 
@@ -94,7 +96,8 @@ void fleet_decide(struct fleet *fleet, const struct weir_shared *shared, struct 
 /* Nobody wants the answer: done() will not come. What was taken, or is taken meanwhile, stays charged; permits are returned. */
 void fleet_forget(struct fleet *fleet, struct fleet_decision *decision);
 
-/* What passed here and is refused elsewhere: given back strictly, as well as can be. No answer. */
+/* From within done(), for afterwards what was charged is forgotten: what passed here and is refused elsewhere is given back
+   strictly, as well as can be. No answer. */
 void fleet_undo(struct fleet *fleet, struct fleet_decision *decision);
 
 /* ---- Handles ------------------------------------------------------------------------------------------------------ */
