@@ -206,6 +206,16 @@ static void on_sent(struct stream *stream)
     flush(link_of(stream));
 }
 
+/* What the system says, and what it may come from. */
+static const char *end_of(const struct link *link, int status)
+{
+    bool may_want_tls = link->state == LINK_GREETING && link->greeting.at == 0 && link->target->tls == NULL
+                        && link->target->port != 0;
+    if ((status == 0 || status == UV_ECONNRESET) && may_want_tls)
+        return "it closed the connection at the first word: does this port want TLS? Then write rediss://";
+    return status == 0 ? "it closed the connection" : uv_strerror(status);
+}
+
 static void on_ended(struct stream *stream, int status)
 {
     struct link *link = link_of(stream);
@@ -215,7 +225,7 @@ static void on_ended(struct stream *stream, int status)
     link->prefers_resp2 = link->state == LINK_GREETING && link->greeting.at == 0 && !link->prefers_resp2
                           && !is_certificate && !link->target->wants_pushes;
     if (why == NULL)
-        why = status == 0 ? "it closed the connection" : uv_strerror(status);
+        why = end_of(link, status);
     link_drop(link, slice_of(why), is_certificate);
 }
 
@@ -277,12 +287,26 @@ static int open_stream(struct link *link, int fd)
                            dial_limit(target));
 }
 
+static const char *dial_fault(int fault)
+{
+    switch (fault) {
+    case UV_EAI_NONAME:
+    case UV_EAI_NODATA:
+    case UV_EAI_FAIL:
+        return "its name cannot be resolved: is the host right?";
+    case UV_EAI_AGAIN:
+        return "its name cannot be resolved now: no name server answers";
+    default:
+        return uv_strerror(fault);
+    }
+}
+
 static void on_dialled(void *owner, int fd)
 {
     struct link *link = owner;
     link->dial = NULL;
     if (fd < 0) {
-        link_drop(link, slice_of(uv_strerror(fd)), false);
+        link_drop(link, slice_of(dial_fault(fd)), false);
         return;
     }
     link->in.from = link->in.to = 0;

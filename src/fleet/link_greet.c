@@ -130,7 +130,11 @@ static bool passes(struct slice fault)
 static void fail(struct link *link, struct slice fault)
 {
     char room[LINK_WHY_MAX];
-    link_drop(link, shown(link, fault, room), !passes(fault));
+    bool is_stranger = link->target->password == NULL && slice_equals(resp_error_code(fault), SLICE("NOAUTH"));
+    struct slice why = is_stranger ? SLICE("NOAUTH: it wants a password, and none is given: put it in the URL, "
+                                           "redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST")
+                                   : shown(link, fault, room);
+    link_drop(link, why, !passes(fault));
 }
 
 /* ---- Hearing --------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 #define NODE_WAITING_MAX 1024
 
 /* Longest text of why a node is not up. */
-#define NODE_WHY_MAX 200
+#define NODE_WHY_MAX 256
 
 /* How often a call goes to another node because the one before said so. */
 #define REDIRECTS_MAX 4

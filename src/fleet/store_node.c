@@ -41,10 +41,12 @@ static void go_ready(struct node *node);
 
 static void set_why(struct node *node, const char *why)
 {
-    size_t len = 0;
+    size_t len = 0, blank = 0;
     for (; why[len] != '\0' && len < NODE_WHY_MAX - 1; len++)
         node->why[len] = why[len] >= ' ' && why[len] <= '~' && why[len] != '"' ? why[len] : '\'';
-    node->why[len] = '\0';
+    for (size_t i = 0; why[len] != '\0' && i < len; i++)
+        blank = node->why[i] == ' ' ? i : blank;
+    node->why[blank > 0 ? blank : len] = '\0'; /* a longer one ends with a whole word */
 }
 
 /* Once per change, not per attempt: another reason for the same failure only now and then. */
