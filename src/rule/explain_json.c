@@ -175,7 +175,7 @@ void explain_json(struct text *text, const struct explanation *explanation)
                 "\"permits\":%llu,\"permit_bytes\":%llu,\"share_bytes\":%llu,\"bytes\":%llu},\"auth_wait\":%s",
                 (unsigned long long)stats->permits, (unsigned long long)stats->permits * EXPLAIN_PERMIT_BYTES,
                 (unsigned long long)explanation->share_bytes,
-                (unsigned long long)(stats->bytes + explanation->share_bytes),
+                (unsigned long long)stats->bytes + explanation->share_bytes,
                 explanation->server->auth_wait ? "true" : "false");
     add_store(text, explanation);
     add_proxies(text, rules);

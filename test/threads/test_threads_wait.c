@@ -232,11 +232,11 @@ static void a_crowd_of_threads(void **state)
         assert_int_equal(weir_check(world.weir, world.pace, &name, 1, 1, end + PERIOD, &decision), 0);
         assert_int_equal(decision.outcome, WEIR_ALLOW); /* nobody waits, and the cell says so */
         for (size_t i = 1; i < world.turn_count[key]; i++) {
-            const struct turn *before = &world.turns[key][i - 1], *turn = &world.turns[key][i];
-            assert_true(before->ticket < turn->ticket);
+            const struct turn *last = &world.turns[key][i - 1], *turn = &world.turns[key][i];
+            assert_true(last->ticket < turn->ticket);
             /* Whoever came when the one before was gone may have read the clock earlier, and is decided by its reading. */
             if (turn->seen < i)
-                assert_true(before->at <= turn->at);
+                assert_true(last->at <= turn->at);
             together += turn->seen < i;
         }
     }
