@@ -66,9 +66,19 @@ static bool is_bucket(enum weir_algorithm algorithm)
     return algorithm == WEIR_TOKEN_BUCKET || algorithm == WEIR_LEAKY_BUCKET;
 }
 
-static uint64_t window_of(const struct weir_shared_size *size, uint64_t wall_ns)
+/* Until when a store counts what is spent now. By our clock from then on: a wall clock that is set changes nothing of it. */
+static weir_ns until(const struct journal_spent *spent, weir_ns now, uint64_t wall_ns)
 {
-    return size->period == 0 ? 0 : wall_ns / size->tick / size->period;
+    weir_u128_ length = (weir_u128_)spent->size.period * spent->size.tick;
+    weir_u128_ left = length;
+    if (length == 0)
+        return WEIR_NO_TIME; /* a calendar's */
+    if (spent->algorithm == WEIR_FIXED_WINDOW && !spent->is_first_request)
+        left = length - wall_ns % length;
+    else if (spent->algorithm
+             == WEIR_SLIDING_WINDOW) /* what is of the window before has a weight to the end of this one */
+        left = 2 * length - wall_ns % length;
+    return left < WEIR_NO_TIME - now ? now + (weir_ns)left : WEIR_NO_TIME;
 }
 
 static void drain_bucket(struct journal_entry *entry, weir_ns now)
@@ -86,16 +96,12 @@ static void drain_bucket(struct journal_entry *entry, weir_ns now)
     entry->cost -= tokens < entry->cost ? (uint64_t)tokens : entry->cost;
 }
 
-static void drain(struct journal_entry *entry, weir_ns now, uint64_t wall_ns)
+static void drain(struct journal_entry *entry, weir_ns now)
 {
-    if (is_bucket(entry->algorithm)) {
+    if (is_bucket(entry->algorithm))
         drain_bucket(entry, now);
-        return;
-    }
-    uint64_t window = window_of(&entry->size, wall_ns);
-    if (window != entry->window)
+    else if (now >= entry->until)
         entry->cost = 0;
-    entry->window = window;
 }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
@@ -153,7 +159,7 @@ static struct journal_entry *unlink_oldest(struct journal *journal)
 }
 
 /* The key has another size now: what it counts goes on. What had drained of the next token is dropped, to the safe side. */
-static void resize(struct journal_entry *entry, const struct journal_spent *spent, uint64_t wall_ns)
+static void resize(struct journal_entry *entry, const struct journal_spent *spent, weir_ns ends)
 {
     entry->limit = spent->limit;
     entry->algorithm = spent->algorithm;
@@ -161,13 +167,16 @@ static void resize(struct journal_entry *entry, const struct journal_spent *spen
         return;
     entry->size = spent->size;
     entry->carry = 0;
-    entry->window = window_of(&spent->size, wall_ns);
+    entry->until = ends;
 }
 
-static void add(struct journal_entry *entry, const struct journal_spent *spent, weir_ns now, uint64_t wall_ns)
+/* `ends`: of what was spent. */
+static void add(struct journal_entry *entry, const struct journal_spent *spent, weir_ns now, weir_ns ends)
 {
-    drain(entry, now, wall_ns);
-    resize(entry, spent, wall_ns);
+    drain(entry, now);
+    resize(entry, spent, ends);
+    if (entry->cost == 0 || ends > entry->until)
+        entry->until = ends;
     if (entry->cost == 0) { /* an empty bucket has nothing to drain */
         entry->carry = 0;
         entry->at = now;
@@ -206,17 +215,18 @@ bool journal_spend(struct journal *journal, const struct journal_spent *spent, w
             link_newest(journal, entry);
     }
     if (entry != NULL)
-        add(entry, spent, now, wall_ns);
+        add(entry, spent, now, until(spent, now, wall_ns));
     (void)pthread_mutex_unlock(&journal->lock);
     return entry != NULL;
 }
 
 struct journal_entry *journal_take(struct journal *journal, weir_ns now, uint64_t wall_ns)
 {
+    (void)wall_ns; /* what ends ends by our clock */
     struct journal_entry *entry;
     (void)pthread_mutex_lock(&journal->lock);
     while ((entry = unlink_oldest(journal)) != NULL) {
-        drain(entry, now, wall_ns);
+        drain(entry, now);
         if (entry->cost > 0)
             break;
         free(entry);
@@ -227,6 +237,7 @@ struct journal_entry *journal_take(struct journal *journal, weir_ns now, uint64_
 
 bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir_ns now, uint64_t wall_ns)
 {
+    (void)wall_ns;
     const struct slice name = { entry->name, entry->name_len };
     (void)pthread_mutex_lock(&journal->lock);
     struct journal_entry *there = find(journal, entry->hash, name);
@@ -234,9 +245,11 @@ bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir
     if (is_new) {
         link_newest(journal, entry);
     } else if (there != NULL) { /* spent meanwhile, perhaps under another size: that is the newer one */
-        drain(entry, now, wall_ns);
-        const struct journal_spent spent = { name, there->limit, there->algorithm, there->size, entry->cost };
-        add(there, &spent, now, wall_ns);
+        drain(entry, now);
+        drain(there, now);
+        const struct journal_spent spent = { name,        there->limit, there->algorithm,
+                                             there->size, entry->cost,  false };
+        add(there, &spent, now, same_size(&entry->size, &there->size) ? entry->until : there->until);
     }
     (void)pthread_mutex_unlock(&journal->lock);
     if (!is_new)

@@ -4,8 +4,9 @@
  *
  * Idea: the share that a process spends by itself is an overshoot that the contract states; told afterwards it is not handed out
  * a second time (B59). One entry for each key of the store, which says what a store that had been charged all along would still
- * count: a bucket's entry drains at the limit's rate, a window's is forgotten with the window. (Calendar windows are kept until
- * told: an outage across their edge charges the new window with at most the old one's share.)
+ * count: a bucket's entry drains at the limit's rate, a fixed window's is forgotten with the window. Logs and windows that begin
+ * with a first request keep theirs for a period after the newest spending, since only the store knows when they began; sliding
+ * windows to the end of the window after, whose count they still weigh on. (Calendar windows are kept until told: an outage across their edge charges the new window with at most the old one's share.)
  *
  * What a told batch's fate is unknown for counts as told: telling it again could take from the key what nobody spent, again and
  * again with a store that flaps, while forgetting it stays within the overshoot that is stated anyway, which counts everything
@@ -36,9 +37,9 @@ struct journal_entry {
     enum weir_algorithm algorithm;
     struct weir_shared_size size; /* as of the last spending */
     uint64_t cost;
-    uint64_t carry;  /* buckets: what drained of the next token, in parts of `period` */
-    weir_ns at;      /* up to when it has drained */
-    uint64_t window; /* windows: which, by our wall clock */
+    uint64_t carry; /* buckets: what drained of the next token, in parts of `period` */
+    weir_ns at;     /* up to when it has drained */
+    weir_ns until;  /* windows and logs: when nothing of it counts any more */
     uint64_t hash;
     size_t name_len;
     char name[];
@@ -55,6 +56,7 @@ struct journal_spent {
     enum weir_algorithm algorithm;
     struct weir_shared_size size;
     uint64_t cost;
+    bool is_first_request; /* a fixed window that begins with a key's first request */
 };
 
 /* Enter it. False: there is no room, it is lost. */

@@ -36,7 +36,7 @@ static const struct weir_shared_size calendar = { .tick = WEIR_MICROSECOND, .cap
 static bool spend(const char *name, enum weir_algorithm algorithm, const struct weir_shared_size *size,
                   uint64_t cost, weir_ns now)
 {
-    const struct journal_spent spent = { slice_of(name), 3, algorithm, *size, cost };
+    const struct journal_spent spent = { slice_of(name), 3, algorithm, *size, cost, false };
     return journal_spend(journal, &spent, now, WALL + now);
 }
 
@@ -94,11 +94,33 @@ static void what_is_left_of_it(void **state)
           6 },
         { "and not longer", WEIR_FIXED_WINDOW, &minute, { { 0, 4 }, { 20 * SECOND, 2 } }, 40 * SECOND, 0 },
         { "only what is of this window",
-          WEIR_SLIDING_LOG,
+          WEIR_FIXED_WINDOW,
           &minute,
           { { 0, 4 }, { 41 * SECOND, 2 } },
           50 * SECOND,
           2 },
+        { "a log keeps it beyond a multiple of the minute",
+          WEIR_SLIDING_LOG,
+          &minute,
+          { { 0, 4 } },
+          50 * SECOND,
+          4 },
+        { "for a minute", WEIR_SLIDING_LOG, &minute, { { 0, 4 } }, 60 * SECOND - 1, 4 },
+        { "and not longer", WEIR_SLIDING_LOG, &minute, { { 0, 4 } }, 60 * SECOND, 0 },
+        { "a minute from the newest",
+          WEIR_SLIDING_LOG,
+          &minute,
+          { { 0, 4 }, { 41 * SECOND, 2 } },
+          101 * SECOND - 1,
+          6 },
+        { "and then nothing", WEIR_SLIDING_LOG, &minute, { { 0, 4 }, { 41 * SECOND, 2 } }, 101 * SECOND, 0 },
+        { "a sliding window's weighs on the next one, to 100 s",
+          WEIR_SLIDING_WINDOW,
+          &minute,
+          { { 0, 4 } },
+          100 * SECOND - 1,
+          4 },
+        { "and not on the one after", WEIR_SLIDING_WINDOW, &minute, { { 0, 4 } }, 100 * SECOND, 0 },
         { "a calendar's is kept",
           WEIR_FIXED_WINDOW,
           &calendar,
@@ -176,6 +198,24 @@ static void the_oldest_is_told_first_and_comes_back_last(void **state)
     assert_true(take(6) == 2 && take(6) == 8 && take(6) == 6 && take(6) == 0);
 }
 
+static void a_first_request_window_is_kept_for_a_period(void **state)
+{
+    (void)state;
+    const struct journal_spent spent = { SLICE("a"), 3, WEIR_FIXED_WINDOW, minute, 4, true };
+    assert_true(journal_spend(journal, &spent, 39 * SECOND, WALL + 39 * SECOND)); /* a minute ends at 40 s */
+    struct journal_entry *entry = journal_take(journal, 41 * SECOND, WALL + 41 * SECOND);
+    assert_true(entry != NULL && entry->cost == 4);
+    /* Back in, twice: merging makes it no younger. */
+    assert_true(journal_put_back(journal, entry, 41 * SECOND, WALL + 41 * SECOND));
+    entry = journal_take(journal, 50 * SECOND, WALL + 50 * SECOND);
+    assert_true(journal_spend(journal, &spent, 45 * SECOND, WALL + 45 * SECOND));
+    assert_true(journal_put_back(journal, entry, 50 * SECOND, WALL + 50 * SECOND));
+    entry = journal_take(journal, 105 * SECOND - 1, WALL + 105 * SECOND);
+    assert_true(entry != NULL && entry->cost == 8);
+    assert_true(journal_put_back(journal, entry, 105 * SECOND - 1, WALL + 105 * SECOND));
+    assert_true(take(105 * SECOND) == 0);
+}
+
 static void a_changed_size_goes_on_with_what_there_is(void **state)
 {
     (void)state;
@@ -234,6 +274,8 @@ int main(void)
         cmocka_unit_test(what_is_left_of_it),
         cmocka_unit_test(a_bucket_drains_as_the_stores_would),
         cmocka_unit_test_setup_teardown(the_oldest_is_told_first_and_comes_back_last, open_journal,
+                                        close_journal),
+        cmocka_unit_test_setup_teardown(a_first_request_window_is_kept_for_a_period, open_journal,
                                         close_journal),
         cmocka_unit_test_setup_teardown(a_changed_size_goes_on_with_what_there_is, open_journal, close_journal),
         cmocka_unit_test_setup_teardown(it_is_bounded, open_journal, close_journal),
