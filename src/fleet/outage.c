@@ -8,7 +8,8 @@
  * lengthen the cool-down. A probe is under way until it is told of or its time is over, also where the breaker was closed
  * meanwhile by somebody else's answer: so there is never a second one.
  *
- * The registry is an array of pointers that only grows; a node is found by its address when a connection is made, not when a
+ * The registry is an array of pointers that only grows: a place is not used again, since an errand or a nurse may still have the
+ * outage of a node that left. Whether anybody has a node is counted, so that those that left are not shown; a node is found by its address when a connection is made, not when a
  * request is decided.
  */
 #include "fleet/outage.h"
@@ -25,6 +26,7 @@ struct outage {
     pthread_mutex_t lock;
     atomic_bool is_calm; /* no failure since the last answer, and no news */
     struct outages *all;
+    _Atomic unsigned holders; /* relaxed: only what is shown hangs on it */
     bool is_open, is_probing;
     unsigned in_a_row;
     weir_ns cool;        /* the cool-down that is on, before it is drawn */
@@ -130,8 +132,14 @@ struct outage *outage_of(struct outages *outages, const char *address)
 {
     (void)pthread_mutex_lock(&outages->lock);
     struct outage *outage = claim(outages, address);
+    (void)atomic_fetch_add_explicit(&outage->holders, 1, memory_order_relaxed);
     (void)pthread_mutex_unlock(&outages->lock);
     return outage;
+}
+
+static bool is_held(const struct outage *outage)
+{
+    return atomic_load_explicit(&outage->holders, memory_order_relaxed) > 0;
 }
 
 /* ---- The breaker ---------------------------------------------------------------------------------------------- */
@@ -296,6 +304,9 @@ void outage_left(struct outage *outage)
     outage = locked(outage);
     outage->is_told = false;
     close_breaker(outage, 0);
+    if (is_held(outage))
+        (void)atomic_fetch_sub_explicit(&outage->holders, 1,
+                                        memory_order_relaxed); /* under the lock: never below 0 */
     unlock(outage);
 }
 
@@ -373,12 +384,26 @@ enum outage_news outage_news(struct outage *outage, weir_ns now, struct outage_t
 
 size_t outages_count(const struct outages *outages)
 {
-    return atomic_load_explicit(&outages->count, memory_order_acquire);
+    size_t count = atomic_load_explicit(&outages->count, memory_order_acquire), held = 0;
+    for (size_t i = 0; i < count; i++)
+        held += is_held(outages->nodes[i]);
+    return held;
+}
+
+/* Those that are held come first, the others after them: whoever counted a moment ago gets one for each index. */
+static struct outage *nth(const struct outages *outages, size_t index)
+{
+    size_t count = atomic_load_explicit(&outages->count, memory_order_acquire);
+    for (int held = 1; held >= 0; held--)
+        for (size_t i = 0; i < count; i++)
+            if (is_held(outages->nodes[i]) == held && index-- == 0)
+                return outages->nodes[i];
+    return outages->nodes[0]; /* only where they changed under our eyes */
 }
 
 void outages_view(const struct outages *outages, size_t index, struct outage_view *out)
 {
-    struct outage *outage = locked(outages->nodes[index]);
+    struct outage *outage = locked(nth(outages, index));
     *out = (struct outage_view){ outage->address,
                                  !outage->is_open     ? OUTAGE_CLOSED
                                  : outage->is_probing ? OUTAGE_HALF_OPEN

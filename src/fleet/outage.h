@@ -61,7 +61,8 @@ enum outage_verdict {
 int outages_new(struct outages **out, uint64_t seed);
 void outages_free(struct outages *outages);
 
-/* The one of an address ("127.0.0.1:6379"), made where there is none. Never NULL. Copied. */
+/* The one of an address ("127.0.0.1:6379"), made where there is none. Never NULL. Copied. The caller has the node
+   until it says outage_left(); who never does keeps it shown. */
 struct outage *outage_of(struct outages *outages, const char *address);
 
 /* Before asking: ASK, or AVOID and which outage it is. */
@@ -82,7 +83,8 @@ struct weir_outage outage_failed(struct outage *outage, weir_ns now);
 struct weir_outage outage_refused(struct outage *outage, weir_ns now);
 /* It spoke, too late or of itself: the next probe may go soon. */
 void outage_alive(struct outage *outage, weir_ns now);
-/* The node is no more one of the store's: what there was of an outage ends without a word. */
+/* The node is no more one of the store's: what there was of an outage ends without a word. Once for each outage_of();
+   the outage itself stays valid. */
 void outage_left(struct outage *outage);
 /* What came of the probe. */
 void outage_probed(struct outage *outage, weir_ns now, bool is_heard);
@@ -103,7 +105,7 @@ struct outage_told {
 };
 enum outage_news outage_news(struct outage *outage, weir_ns now, struct outage_told *out);
 
-/* For metrics and logs: walk them. */
+/* For metrics and logs: walk them. Nodes that left, at all who had them, are not among them. */
 struct outage_view {
     const char *address;
     enum { OUTAGE_CLOSED, OUTAGE_OPEN, OUTAGE_HALF_OPEN } state;

@@ -272,6 +272,34 @@ static void nodes_are_found_by_address_and_bounded(void **state)
     outages_free(outages);
 }
 
+static void a_node_that_left_is_not_shown(void **state)
+{
+    (void)state;
+    struct outages *outages;
+    struct outage_view view;
+    assert_int_equal(outages_new(&outages, 1), 0);
+    struct outage *gone = outage_of(outages, "a:1");
+    assert_ptr_equal(outage_of(outages, "a:1"), gone); /* another worker's */
+    (void)outage_of(outages, "a:2");
+    outage_left(gone);
+    assert_int_equal(outages_count(outages), 2); /* one has it still */
+    outage_left(gone);
+    assert_int_equal(outages_count(outages), 1);
+    outages_view(outages, 0, &view);
+    assert_string_equal(view.address, "a:2");
+    (void)outage_failed(gone, AT(0)); /* a command that was on its way: still valid, and not shown */
+    assert_int_equal(outages_count(outages), 1);
+    outages_view(outages, 1, &view); /* who counted before it left */
+    assert_string_equal(view.address, "a:1");
+    outage_left(gone); /* once too often */
+    assert_int_equal(outages_count(outages), 1);
+    assert_ptr_equal(outage_of(outages, "a:1"), gone); /* it is back */
+    assert_int_equal(outages_count(outages), 2);
+    outages_view(outages, 0, &view);
+    assert_string_equal(view.address, "a:1");
+    outages_free(outages);
+}
+
 static void beginnings_and_ends_are_told_once(void **state)
 {
     (void)state;
@@ -377,6 +405,7 @@ int main(void)
         cmocka_unit_test(an_answer_closes_while_the_probe_is_under_way),
         cmocka_unit_test(the_cool_down_has_a_cap),
         cmocka_unit_test(nodes_are_found_by_address_and_bounded),
+        cmocka_unit_test(a_node_that_left_is_not_shown),
         cmocka_unit_test(beginnings_and_ends_are_told_once),
         cmocka_unit_test(P40_one_probe_at_a_time_among_threads),
     };
