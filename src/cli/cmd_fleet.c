@@ -110,6 +110,7 @@ static int start(struct fleet_session *session)
                                             .tls = session->tls,
                                             .outages = session->outages,
                                             .seed = seed,
+                                            .only_looks = true,
                                             .log = on_line,
                                             .closed = on_closed,
                                             .context = session };
