@@ -74,8 +74,10 @@ void note_spending(struct fleet_work *work)
             continue;
         if (!item->is_told || decision->policy != WEIR_POLICY_LOCAL || decision->outcome != WEIR_ALLOW)
             continue;
-        const struct journal_spent spent = { item->name, item->ask.limit, item->algorithm, item->ask.size,
-                                             item->ask.cost };
+        const struct journal_spent spent = {
+            item->name,     item->ask.limit, item->algorithm,
+            item->ask.size, item->ask.cost,  spec_of(work, item)->align == WEIR_ALIGN_FIRST_REQUEST
+        };
         if (!journal_spend(fleet->common->journal, &spent, work->heard_at,
                            fleet_wall_ns(fleet, work->heard_at)))
             count_add(fleet->common, COUNT_SPENT_LOST, item->ask.cost);
