@@ -349,7 +349,7 @@ static void watch(const struct rules *rules, const struct weir_shared *shared, u
                   const struct weir_outage *outages, bool is_look, weir_ns now, struct weir_decision *each)
 {
     struct share_asks ask;
-    bool ignored;
+    bool ignored = true;
     for (size_t i = 0; i < shared->count; i++) {
         if ((watched & question_bit(i)) == 0)
             continue;
