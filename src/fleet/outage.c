@@ -9,8 +9,8 @@
  * meanwhile by somebody else's answer: so there is never a second one.
  *
  * The registry is an array of pointers that only grows: a place is not used again, since an errand or a nurse may still have the
- * outage of a node that left. Whether anybody has a node is counted, so that those that left are not shown; a node is found by its address when a connection is made, not when a
- * request is decided.
+ * outage of a node that left. Whether anybody has a node is counted, so that those that left are not shown. A node is found by its
+ * address when a connection is made, not when a request is decided.
  */
 #include "fleet/outage.h"
 
@@ -302,11 +302,12 @@ void outage_alive(struct outage *outage, weir_ns now)
 void outage_left(struct outage *outage)
 {
     outage = locked(outage);
-    outage->is_told = false;
-    close_breaker(outage, 0);
-    if (is_held(outage))
-        (void)atomic_fetch_sub_explicit(&outage->holders, 1,
-                                        memory_order_relaxed); /* under the lock: never below 0 */
+    if (is_held(outage)) /* under the lock: never below 0 */
+        (void)atomic_fetch_sub_explicit(&outage->holders, 1, memory_order_relaxed);
+    if (!is_held(outage)) {
+        outage->is_told = false;
+        close_breaker(outage, 0);
+    }
     unlock(outage);
 }
 

@@ -83,8 +83,8 @@ struct weir_outage outage_failed(struct outage *outage, weir_ns now);
 struct weir_outage outage_refused(struct outage *outage, weir_ns now);
 /* It spoke, too late or of itself: the next probe may go soon. */
 void outage_alive(struct outage *outage, weir_ns now);
-/* The node is no more one of the store's: what there was of an outage ends without a word. Once for each outage_of();
-   the outage itself stays valid. */
+/* The node is no more one of the store's for who has it. When the last one says so what there was of an outage ends without a
+   word: while another asks there still, `{ open: 30s }` must not begin anew. Once for each outage_of(); it stays valid. */
 void outage_left(struct outage *outage);
 /* What came of the probe. */
 void outage_probed(struct outage *outage, weir_ns now, bool is_heard);

@@ -272,6 +272,23 @@ static void nodes_are_found_by_address_and_bounded(void **state)
     outages_free(outages);
 }
 
+/* Of two workers one has the newer map: the other asks there still, and its outage goes on as the same. */
+static void the_last_one_who_leaves_ends_the_outage(void **state)
+{
+    (void)state;
+    struct outages *outages;
+    assert_int_equal(outages_new(&outages, 1), 0);
+    struct outage *gone = outage_of(outages, "a:1");
+    assert_ptr_equal(outage_of(outages, "a:1"), gone);
+    const struct weir_outage began = outage_failed(gone, AT(1));
+    outage_left(gone);
+    assert_int_equal(outage_failed(gone, AT(2)).number, began.number);
+    assert_true(outage_now(gone).began_at == AT(1));
+    outage_left(gone);
+    assert_true(outage_now(gone).began_at == WEIR_NO_TIME);
+    outages_free(outages);
+}
+
 static void a_node_that_left_is_not_shown(void **state)
 {
     (void)state;
@@ -405,6 +422,7 @@ int main(void)
         cmocka_unit_test(an_answer_closes_while_the_probe_is_under_way),
         cmocka_unit_test(the_cool_down_has_a_cap),
         cmocka_unit_test(nodes_are_found_by_address_and_bounded),
+        cmocka_unit_test(the_last_one_who_leaves_ends_the_outage),
         cmocka_unit_test(a_node_that_left_is_not_shown),
         cmocka_unit_test(beginnings_and_ends_are_told_once),
         cmocka_unit_test(P40_one_probe_at_a_time_among_threads),
