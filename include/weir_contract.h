@@ -18,8 +18,8 @@
  * it is counted under, and has them decided all-or-nothing by a limiter of weir.h, which it owns. The language is
  * described in weir-contract(5).
  *
- * Threads: weir_contract_decide, _admit, _reserve, _refund, _validate and _identify may run on any number of threads at
- * once, also beside one weir_contract_reload(); loading and freeing need the caller's exclusion. What is loaded is
+ * Threads: weir_contract_decide, _admit, _reserve, _acquire, _wait, _refund, _validate, _identify, and _begin, _shared, _fall_back
+ * and _end may run on any number of threads at once, also beside one weir_contract_reload(); loading and freeing need the caller's exclusion. What is loaded is
  * immutable; a reload puts another whole in its place, and what a call returned pointers into lives until
  * weir_contract_quiesce().
  *

@@ -215,8 +215,7 @@ static void give_back(struct chore *chore)
     struct fleet *fleet = chore->fleet;
     for (size_t i = 0; i < chore->entry_count; i++) {
         uint64_t cost = chore->entries[i]->cost;
-        if (!journal_put_back(fleet->common->journal, chore->entries[i], fleet->now,
-                              fleet_wall_ns(fleet, fleet->now)))
+        if (!journal_put_back(fleet->common->journal, chore->entries[i], fleet->now))
             count_add(fleet->common, COUNT_SPENT_LOST, cost);
     }
     chore->entry_count = 0;
@@ -284,7 +283,6 @@ static bool add_entry(struct chore *chore, struct script_item *items, struct jou
 /* A few entries, of one slot where that matters. NULL: there is nothing to tell. */
 static struct chore *gather_batch(struct fleet *fleet, weir_ns now)
 {
-    uint64_t wall = fleet_wall_ns(fleet, now);
     size_t most = fleet->carrier->is_whole(fleet->carrier) ? TELL_BATCH : 1;
     struct journal_entry *entry;
     struct chore *chore = chore_new(fleet, CHORE_TELL, 0);
@@ -294,7 +292,7 @@ static struct chore *gather_batch(struct fleet *fleet, weir_ns now)
     chore->call.items = items;
     chore->call.verb = SCRIPT_TAKE;
     while (items != NULL && chore->call.count < most
-           && (entry = journal_take(fleet->common->journal, now, wall)) != NULL)
+           && (entry = journal_take(fleet->common->journal, now)) != NULL)
         (void)add_entry(chore, items, entry); /* what cannot be told any more is counted as lost */
     if (items == NULL || chore->call.count == 0) {
         chore_free(chore);

@@ -52,14 +52,6 @@ static bool keep_command(struct errand *errand, struct slice written)
 
 /* ---- Ends --------------------------------------------------------------------------------------------------------- */
 
-static weir_ns reading(const struct fleet *fleet)
-{
-    weir_ns now = fleet->options.now != NULL && !fleet->options.injects_time
-                      ? fleet->options.now(fleet->options.context)
-                      : 0;
-    return now > fleet->now ? now : fleet->now;
-}
-
 static struct outage *outage_asked(const struct errand *errand)
 {
     return errand->call.outage != NULL ? errand->call.outage : errand->outage;
@@ -70,7 +62,7 @@ static void tell_outage(struct errand *errand, struct outage *outage, const char
 {
     struct outage_told told;
     char said[OUTAGE_WHY_MAX];
-    switch (outage_news(outage, reading(errand->fleet), &told)) {
+    switch (outage_news(outage, fleet_reading(errand->fleet, errand->fleet->now), &told)) {
     case OUTAGE_BEGAN:
         outage_why(outage, said);
         if (said[0] != '\0')
@@ -135,7 +127,7 @@ static void go(struct errand *errand)
     if (!write_command(errand, &written) || !keep_command(errand, written)) {
         count_add(fleet->common, COUNT_ERRORS, 1);
         forget_whole(errand);
-        tell_failure(errand, reading(fleet), false, "no-memory", (struct slice){ 0 });
+        tell_failure(errand, fleet_reading(fleet, fleet->now), false, "no-memory", (struct slice){ 0 });
         errand->done(errand, ERRAND_AWAY, (struct slice){ 0 });
         return;
     }
@@ -232,7 +224,8 @@ static void log_error(struct errand *errand, const char *event, struct slice err
     for (size_t i = 0; i < len; i++)
         line[i] = error.at[i] < ' ' || error.at[i] == '"' || error.at[i] == 0x7f ? ' ' : error.at[i];
     line[len] = '\0';
-    if (common_may_tell(errand->fleet->common, resp_error_code(error), reading(errand->fleet)))
+    if (common_may_tell(errand->fleet->common, resp_error_code(error),
+                        fleet_reading(errand->fleet, errand->fleet->now)))
         fleet_log(errand->fleet, "event=%s error=\"%s\"", event, line);
 }
 
@@ -334,7 +327,7 @@ static void heard(struct carrier_call *call, enum carrier_result result, struct 
 {
     struct errand *errand = (struct errand *)((char *)call - offsetof(struct errand, call));
     struct fleet *fleet = errand->fleet;
-    weir_ns now = reading(fleet);
+    weir_ns now = fleet_reading(fleet, fleet->now);
     errand->is_under_way = false;
     forget_whole(errand);
     switch (result) {
@@ -380,5 +373,5 @@ void errand_is_bad(struct errand *errand, struct slice why)
     count_add(errand->fleet->common, COUNT_ERRORS, 1);
     struct slice error = why.len > 0 ? why : SLICE("REPLY it is none of the script's");
     log_error(errand, "store-error", error);
-    tell_failure(errand, reading(errand->fleet), false, "error", error);
+    tell_failure(errand, fleet_reading(errand->fleet, errand->fleet->now), false, "error", error);
 }

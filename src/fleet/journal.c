@@ -220,9 +220,8 @@ bool journal_spend(struct journal *journal, const struct journal_spent *spent, w
     return entry != NULL;
 }
 
-struct journal_entry *journal_take(struct journal *journal, weir_ns now, uint64_t wall_ns)
+struct journal_entry *journal_take(struct journal *journal, weir_ns now)
 {
-    (void)wall_ns; /* what ends ends by our clock */
     struct journal_entry *entry;
     (void)pthread_mutex_lock(&journal->lock);
     while ((entry = unlink_oldest(journal)) != NULL) {
@@ -235,9 +234,8 @@ struct journal_entry *journal_take(struct journal *journal, weir_ns now, uint64_
     return entry;
 }
 
-bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir_ns now, uint64_t wall_ns)
+bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir_ns now)
 {
-    (void)wall_ns;
     const struct slice name = { entry->name, entry->name_len };
     (void)pthread_mutex_lock(&journal->lock);
     struct journal_entry *there = find(journal, entry->hash, name);

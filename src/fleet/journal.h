@@ -63,9 +63,9 @@ struct journal_spent {
 bool journal_spend(struct journal *journal, const struct journal_spent *spent, weir_ns now, uint64_t wall_ns);
 
 /* Take out the oldest entry, drained to now; NULL: none. Entries of which nothing is left are freed on the way. */
-struct journal_entry *journal_take(struct journal *journal, weir_ns now, uint64_t wall_ns);
+struct journal_entry *journal_take(struct journal *journal, weir_ns now);
 /* Back in, as the newest; merged with what was spent meanwhile. False: lost. The entry is the journal's again. */
-bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir_ns now, uint64_t wall_ns);
+bool journal_put_back(struct journal *journal, struct journal_entry *entry, weir_ns now);
 void journal_entry_free(struct journal_entry *entry);
 
 /* Entries, without the lock. */

@@ -266,7 +266,6 @@ static bool fill_item(struct fleet_work *work, const struct weir_shared *shared,
     const struct slice written = { name, name_write(limit, ask->key, ask->key_len, name) };
     *item = (struct script_item){ .limit = limit->spec,
                                   .size = ask->size,
-
                                   .cost = work->operation->cost,
                                   .is_watched = ask->is_watched,
                                   .is_estimate = ask->is_estimate };

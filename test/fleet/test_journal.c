@@ -42,7 +42,7 @@ static bool spend(const char *name, enum weir_algorithm algorithm, const struct 
 
 static uint64_t take(weir_ns now)
 {
-    struct journal_entry *entry = journal_take(journal, now, WALL + now);
+    struct journal_entry *entry = journal_take(journal, now);
     uint64_t cost = entry == NULL ? 0 : entry->cost;
     journal_entry_free(entry);
     return cost;
@@ -188,11 +188,11 @@ static void the_oldest_is_told_first_and_comes_back_last(void **state)
                 && spend("b", WEIR_FIXED_WINDOW, &calendar, 2, 1));
     assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 4, 2)
                 && spend("c", WEIR_FIXED_WINDOW, &calendar, 8, 3));
-    struct journal_entry *entry = journal_take(journal, 4, WALL);
+    struct journal_entry *entry = journal_take(journal, 4);
     assert_true(entry->cost == 5 && entry->name_len == 1 && entry->name[0] == 'a' && entry->limit == 3);
     assert_true(spend("a", WEIR_FIXED_WINDOW, &calendar, 1, 4)); /* spent while the other was on its way */
     assert_int_equal(journal_count(journal), 3);
-    assert_true(journal_put_back(journal, entry, 5, WALL));
+    assert_true(journal_put_back(journal, entry, 5));
     assert_int_equal(journal_count(journal), 3);
     assert_int_equal(journal_tokens(journal), 2 + 8 + 6);
     assert_true(take(6) == 2 && take(6) == 8 && take(6) == 6 && take(6) == 0);
@@ -203,16 +203,16 @@ static void a_first_request_window_is_kept_for_a_period(void **state)
     (void)state;
     const struct journal_spent spent = { SLICE("a"), 3, WEIR_FIXED_WINDOW, minute, 4, true };
     assert_true(journal_spend(journal, &spent, 39 * SECOND, WALL + 39 * SECOND)); /* a minute ends at 40 s */
-    struct journal_entry *entry = journal_take(journal, 41 * SECOND, WALL + 41 * SECOND);
+    struct journal_entry *entry = journal_take(journal, 41 * SECOND);
     assert_true(entry != NULL && entry->cost == 4);
     /* Back in, twice: merging makes it no younger. */
-    assert_true(journal_put_back(journal, entry, 41 * SECOND, WALL + 41 * SECOND));
-    entry = journal_take(journal, 50 * SECOND, WALL + 50 * SECOND);
+    assert_true(journal_put_back(journal, entry, 41 * SECOND));
+    entry = journal_take(journal, 50 * SECOND);
     assert_true(journal_spend(journal, &spent, 45 * SECOND, WALL + 45 * SECOND));
-    assert_true(journal_put_back(journal, entry, 50 * SECOND, WALL + 50 * SECOND));
-    entry = journal_take(journal, 105 * SECOND - 1, WALL + 105 * SECOND);
+    assert_true(journal_put_back(journal, entry, 50 * SECOND));
+    entry = journal_take(journal, 105 * SECOND - 1);
     assert_true(entry != NULL && entry->cost == 8);
-    assert_true(journal_put_back(journal, entry, 105 * SECOND - 1, WALL + 105 * SECOND));
+    assert_true(journal_put_back(journal, entry, 105 * SECOND - 1));
     assert_true(take(105 * SECOND) == 0);
 }
 
@@ -224,14 +224,14 @@ static void a_changed_size_goes_on_with_what_there_is(void **state)
     assert_true(spend("a", WEIR_TOKEN_BUCKET, &bucket, 9, 0)); /* one comes back in 1.5 s */
     assert_true(
         spend("a", WEIR_LEAKY_BUCKET, &faster, 1, 1500 * MS)); /* 9 - 1 + 1, from here on one in 150 ms */
-    struct journal_entry *entry = journal_take(journal, 1800 * MS, WALL);
+    struct journal_entry *entry = journal_take(journal, 1800 * MS);
     assert_true(entry->cost == 7 && entry->algorithm == WEIR_LEAKY_BUCKET && entry->size.period == 300000);
     /* Back in, where something was spent under a third size meanwhile. */
     struct weir_shared_size smaller = faster;
     smaller.capacity = 4;
     smaller.debt = 0;
     assert_true(spend("a", WEIR_TOKEN_BUCKET, &smaller, 1, 1800 * MS));
-    assert_true(journal_put_back(journal, entry, 1800 * MS, WALL));
+    assert_true(journal_put_back(journal, entry, 1800 * MS));
     assert_int_equal(journal_count(journal), 1);
     assert_int_equal(journal_tokens(journal), 4); /* no more than the key holds now */
 }
@@ -246,9 +246,9 @@ static void it_is_bounded(void **state)
     }
     assert_false(spend("one more", WEIR_FIXED_WINDOW, &calendar, 1, 0));
     assert_true(spend("key-7", WEIR_FIXED_WINDOW, &calendar, 1, 0)); /* those that are there go on */
-    struct journal_entry *entry = journal_take(journal, 0, WALL);
+    struct journal_entry *entry = journal_take(journal, 0);
     assert_true(spend("one more", WEIR_FIXED_WINDOW, &calendar, 1, 0));
-    assert_false(journal_put_back(journal, entry, 0, WALL)); /* no room any more: freed */
+    assert_false(journal_put_back(journal, entry, 0)); /* no room any more: freed */
     assert_int_equal(journal_count(journal), JOURNAL_ENTRIES);
 }
 
