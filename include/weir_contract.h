@@ -472,7 +472,18 @@ WEIR_API const char *weir_contract_version(const struct weir_contract *contract)
 enum weir_enforce { WEIR_ENFORCE_ALWAYS, WEIR_ENFORCE_SHADOW, WEIR_ENFORCE_OFF, WEIR_ENFORCE_SHARE };
 
 /* What a shared limit does when its store cannot be had. */
-enum weir_store_fails { WEIR_STORE_CLOSED, WEIR_STORE_OPEN, WEIR_STORE_LOCAL };
+enum weir_store_fails { WEIR_STORE_CLOSED, WEIR_STORE_OPEN, WEIR_STORE_LOCAL, WEIR_STORE_LEASED };
+
+/*
+ * How a shared limit is handed out in portions: a replica is granted some tokens, spends them by itself and reports. The store
+ * debits a portion when it grants it, so whatever becomes of the replica the fleet admits no more than the limit says.
+ */
+struct weir_lease {
+    uint64_t
+        most; /* tokens out at all replicas together; 0: the limit is not leased, each decision asks the store */
+    uint64_t chunk;   /* at one replica; at most `most` */
+    weir_ns duration; /* of a portion, in whole milliseconds */
+};
 
 /* One limit as loaded. Strings live as long as the contract is in force. */
 struct weir_contract_limit {
@@ -496,6 +507,7 @@ struct weir_contract_limit {
     enum weir_store_fails when_store_fails;
     weir_ns open_for;         /* WEIR_STORE_OPEN: closed after so long; 0: as long as it lasts */
     uint32_t share, share_of; /* WEIR_STORE_LOCAL: share / share_of of the limit, for this process */
+    struct weir_lease lease;
 };
 WEIR_API size_t weir_contract_limit_count(const struct weir_contract *contract);
 WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract,

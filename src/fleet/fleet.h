@@ -23,6 +23,9 @@ struct fleet_common;
 int fleet_common_new(struct fleet_common **out, uint64_t seed);
 void fleet_common_free(struct fleet_common *common);
 struct outages *fleet_common_outages(struct fleet_common *common);
+/* What this process is called as a holder of leases; before the first fleet_new(). `run` 0: drawn at random, as it is without
+   this call; `label` is for people and copied. */
+void fleet_common_name(struct fleet_common *common, uint64_t run, const char *label);
 /* Another contract is in force: what was known to be refused is forgotten (B61). Threads: any. */
 void fleet_common_changed(struct fleet_common *common);
 
@@ -39,6 +42,8 @@ struct fleet_options {
     /* The clock of this turn of the loop, asked when a reply comes: a reading of before would be early, and so would what counts
        from it. NULL: what fleet_now_set() said. Where time is injected a reply is decided at its decision's own stamp. */
     weir_ns (*now)(void *context);
+    /* How long the machine has been suspended since it started: our clock stood still meanwhile, and leases did not. NULL: never. */
+    weir_ns (*asleep)(void *context);
     /* The instant of fleet_next() came nearer: from within the calls below. May be NULL. */
     void (*wake)(void *context);
     /* A line for the log, at most a few per outage: event=... and what belongs to it, without level and time. May be NULL. */
@@ -132,6 +137,14 @@ void fleet_operate(struct fleet *fleet, struct fleet_operation *operation);
 /* done() will not come. */
 void fleet_operation_forget(struct fleet *fleet, struct fleet_operation *operation);
 
+/* ---- Leases --------------------------------------------------------------------------------------------------------------- */
+
+/* Give back all that this process holds, and take no more: before the end. It takes a round trip; fleet_holds() says when it is
+   done. The first fleet of the process that is asked does it for all of them. */
+void fleet_hand_back(struct fleet *fleet, weir_ns now);
+/* Tokens in hand, and messages under way about them. Threads: any. */
+bool fleet_holds(const struct fleet_common *common);
+
 /* How many decisions and operations are under way, and end all of them by policy. */
 size_t fleet_under_way(const struct fleet *fleet);
 void fleet_drain(struct fleet *fleet, weir_ns now);
@@ -139,18 +152,25 @@ void fleet_drain(struct fleet *fleet, weir_ns now);
 /* ---- Counters, of the process --------------------------------------------------------------------------------------- */
 
 struct fleet_counters {
-    uint64_t commands;       /* sent for decisions and operations */
-    uint64_t late;           /* gave up at the deadline */
-    uint64_t refused;        /* the store said that it cannot serve, or there was no connection */
-    uint64_t lost;           /* the connection broke behind a command */
-    uint64_t avoided;        /* not asked because of the breaker */
-    uint64_t known;          /* refused out of what was known (denied.h) */
-    uint64_t damaged;        /* keys that could not be read and began afresh */
-    uint64_t scripts;        /* sent whole: the store did not know them */
-    uint64_t errors;         /* replies that were neither */
-    uint64_t spent_kept;     /* tokens let through by fallbacks and still to be charged */
-    uint64_t spent_told;     /* charged to the store on recovery */
-    uint64_t spent_lost;     /* forgotten because the journal was full */
+    uint64_t commands;        /* sent for decisions and operations */
+    uint64_t late;            /* gave up at the deadline */
+    uint64_t refused;         /* the store said that it cannot serve, or there was no connection */
+    uint64_t lost;            /* the connection broke behind a command */
+    uint64_t avoided;         /* not asked because of the breaker */
+    uint64_t known;           /* refused out of what was known (denied.h) */
+    uint64_t damaged;         /* keys that could not be read and began afresh */
+    uint64_t scripts;         /* sent whole: the store did not know them */
+    uint64_t errors;          /* replies that were neither */
+    uint64_t spent_kept;      /* tokens let through by fallbacks and still to be charged */
+    uint64_t spent_told;      /* charged to the store on recovery */
+    uint64_t spent_lost;      /* forgotten because the journal was full */
+    uint64_t lease_commands;  /* of `commands`, those that carry messages about leases */
+    uint64_t lease_messages;  /* in them */
+    uint64_t lease_decisions; /* answered out of the hand, without a command */
+    uint64_t lease_granted, lease_returned, lease_spent; /* tokens: as answered by the store */
+    uint64_t lease_lost;     /* tokens in hand, or reports of them, that ended with their lease */
+    uint64_t lease_held;     /* tokens in hand now: stranded while nobody spends them */
+    uint64_t lease_keys;     /* of which something is held now */
     uint64_t seconds_le[12]; /* round trips by upper bound, see FLEET_SECONDS */
     uint64_t seconds_sum_ns, seconds_count;
 };

@@ -33,6 +33,7 @@ struct script_item {
     uint64_t cost;
     struct slice retry; /* empty, or the name of the retry's own key: same slot */
     bool is_watched, is_estimate;
+    struct weir_lease lease; /* portions of it are out: what they hold is never refilled */
 };
 
 enum script_verb {
@@ -115,7 +116,91 @@ struct script_permit {
 };
 bool script_read_permit(struct slice reply, struct script_permit *out, struct slice *why);
 
-/* Forget the items' keys. The reply is an integer: how many there were. */
+/* ---- Leases (lease.lua; algorithms 4.4) ----------------------------------------------------------------------------------- */
+
+/*
+ * A portion of a key's budget, for one run of one replica. The message is idempotent: sent again as it was, any number of times
+ * and in any order with others, it changes nothing after the first time. So it is sent again until it is answered.
+ *
+ * The key's own value is that of a strict decision and says besides how much of what is used is out: strict decisions, settlements
+ * and leases of one key go together.
+ */
+
+/* Messages in one command; each for another key, all of one slot in a Cluster. */
+#define SCRIPT_LEASES_MAX 16
+/* Who holds, for people: "web-3:1234". */
+#define SCRIPT_LABEL_MAX 48
+
+/* What a store's reply said of a key's state, and is told again: a store that knows less has lost writes. */
+struct script_seen {
+    uint64_t version; /* of writes to the key; 0: none seen */
+    uint64_t used;    /* of the budget, what is out included, at */
+    uint64_t at;      /* the store's clock, in ticks of the size */
+};
+
+struct script_lease {
+    struct slice name; /* of the limit's key */
+    const struct weir_limit *limit;
+    struct weir_shared_size size;
+    struct weir_lease lease;
+    uint64_t seq;        /* rises from message to message of a run, over all keys; from 1, below 2^52 */
+    uint64_t used, give; /* spent since the last one that was answered; handed back */
+    uint64_t want;       /* 0: only reports */
+    struct script_seen seen;
+};
+
+struct script_lease_call {
+    const struct script_lease *leases;
+    size_t count;
+    uint64_t run;       /* random, drawn at the start of a process: never 0 */
+    struct slice label; /* at most SCRIPT_LABEL_MAX */
+    struct incarnation incarnation;
+    uint64_t wall_us;
+    bool has_time; /* tests: as in script_call */
+};
+
+struct script_lease_answer {
+    bool is_stale;        /* a later message was seen before: nothing was done, and the rest means nothing */
+    bool is_repeated;     /* it was done before: here is what was granted then */
+    bool was_damaged;     /* what stood under the key could not be read, and began afresh */
+    bool has_lost_writes; /* the store knew less than script_lease.seen */
+    uint64_t granted;
+    weir_ns
+        ttl; /* from the store's instant of granting, rounded down: the lease's, or until the window's end */
+    uint64_t remaining;  /* in the pool behind it */
+    weir_ns retry_after; /* until the pool has one token, rounded up; 0: it has. WEIR_NO_TIME: not by itself */
+    weir_ns ends_after;  /* fixed windows: until the end, rounded up; else WEIR_NO_TIME */
+    struct script_seen seen;
+};
+
+/* How long after a portion's end the store still counts it as out: above what clocks drift apart meanwhile. */
+#define SCRIPT_LEASE_GRACE_NS(duration) ((duration) / 50 + WEIR_MILLISECOND)
+
+bool script_put_lease(struct text *out, enum script_form form, const struct script_lease_call *call);
+/* Read its reply into `count` answers; as script_read_decide(). */
+bool script_read_lease(struct slice reply, const struct script_lease_call *call,
+                       struct script_lease_answer *answers, struct slice *why);
+
+/* Who holds what of one key, for people: one command, which changes nothing, and its reply. `name` is the limit's key. */
+bool script_put_holders(struct text *out, struct slice name);
+struct script_holder {
+    uint64_t run;
+    char label[SCRIPT_LABEL_MAX + 1];
+    uint64_t left;         /* what it may still hold */
+    uint64_t wanted;       /* what it wanted to hold, last time */
+    int64_t expires_after; /* ns; below 0: it is over, and not yet collected */
+};
+struct script_holders {
+    uint64_t out; /* sum of left */
+    uint64_t granted, returned, spent,
+        lost;     /* since the key was first leased: granted = returned + spent + lost + out */
+    size_t count; /* of holders, all of them */
+};
+/* The first `max` holders. False: none of ours; *why names it. No such key: all is 0. */
+bool script_read_holders(struct slice reply, struct script_holder *holders, size_t max,
+                         struct script_holders *out, struct slice *why);
+
+/* Forget the items' keys, and what is leased of them. The reply is an integer: how many there were. */
 bool script_put_reset(struct text *out, const struct script_call *call);
 
 /* Whether the error says that the store does not know the script by its hash: send it whole. */

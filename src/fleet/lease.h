@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * lease.h - one key's portion in the hands of one process: what is held, what was spent, and what the store is told of it.
+ *
+ * Idea: debit at grant (algorithms 4.4). The store has taken a portion out of the budget before it is spent here, so nothing
+ * that happens to this process, to a message or to a clock adds to the budget. At every instant
+ *
+ *     have + pending + used  <=  what the store's record of this run holds        (I3)
+ *
+ * `have` may be spent; `pending` was taken by requests that are not decided yet; `used` was spent and not reported. A message says
+ * how much was used and given back, and how much is wanted; there is one under way at a time, which is sent again as it was
+ * until it is answered. Its answer counts from its first sending, so the portion ends here before it does at the store.
+ *
+ * When to speak: before the hand runs dry (half of the portion is spent, or what a round trip will need), before the portion
+ * ends, and when nothing was spent for a while: then all is given back, and an idle key holds nothing. How much to want follows
+ * what was spent lately; the store gives less when there is less.
+ *
+ * Pure: no locks, no names, no clocks. Times are on the lease's clock, which goes on while the machine sleeps: never that of
+ * decisions. Elsewhere: the keys of a process (holdings.h), messages as commands (lessee.h).
+ */
+#ifndef WEIR_FLEET_LEASE_H
+#define WEIR_FLEET_LEASE_H
+
+#include "fleet/script.h"
+
+struct holding {
+    struct weir_lease lease;
+    uint64_t have, pending, used;
+    weir_ns expires_at; /* of what is in hand */
+    uint32_t life; /* of the portion: rises when one ends, and what was taken before is not put back after */
+    /* The message under way; seq 0: none. */
+    struct lease_flight {
+        uint64_t seq, used, give, want;
+        weir_ns first_at; /* of sending */
+        weir_ns again_at; /* it is sent again, if it is not answered before */
+        bool is_claimed;  /* somebody is about to send it, or waits for its answer */
+    } flight;
+    struct script_seen seen;
+    /* How fast it goes: tokens a second in parts of 1/1024, of the last portions; and a round trip. */
+    uint64_t demand;
+    weir_ns round_trip;
+    uint64_t missed;    /* wanted beyond what was in hand since the last message: demand, too */
+    uint64_t target;    /* what the last message wanted to hold */
+    weir_ns spoke_at;   /* the last message was made; 0: never */
+    weir_ns spent_at;   /* somebody last wanted tokens */
+    weir_ns empty_till; /* the pool has nothing to give before */
+    weir_ns ends_at;    /* fixed windows: the window's end, not before it; else WEIR_NO_TIME */
+};
+
+void lease_init(struct holding *holding, const struct weir_lease *lease, weir_ns now);
+/* Other terms: what is in hand goes on under the old ones until its end. */
+void lease_change(struct holding *holding, const struct weir_lease *lease);
+
+/* What is not spent at its end is gone: forget it. Gives how many tokens were. Called by the others too. */
+uint64_t lease_expire(struct holding *holding, weir_ns now);
+
+/* Take up to `cost` tokens out of the hand, all or (is_partial) what is there; gives how many. They are pending until one of
+   the next two, which get holding->life as it is now. A cost that was not met in full counts as demand. */
+uint64_t lease_take(struct holding *holding, uint64_t cost, bool is_partial, weir_ns now);
+void lease_keep(struct holding *holding, uint64_t taken, uint32_t life);
+void lease_undo(struct holding *holding, uint64_t taken, uint32_t life);
+
+/* When there is something to say: now or earlier, a message is due; WEIR_NO_TIME: nothing as things are. Not while one is
+   claimed. */
+weir_ns lease_due_at(const struct holding *holding);
+/* The hand is so low that the next requests may find nothing: speak now rather than together with others. */
+bool lease_is_urgent(const struct holding *holding, weir_ns now);
+/* Nothing in hand, nothing pending, nothing to say, and nobody asked lately: it may be forgotten. */
+bool lease_is_idle(const struct holding *holding, weir_ns now);
+
+/* Claim the message to send now: a new one, numbered `seq`, or the one under way again. `hands_back`: give all, want
+   nothing. Fills seq, used, give, want and seen of `out`. False: there is nothing to say, or it is claimed already (then `seq` is not
+   used). *is_new: `seq` was used. */
+bool lease_speak(struct holding *holding, uint64_t seq, bool hands_back, weir_ns now, struct script_lease *out,
+                 bool *is_new);
+
+/* Its answer at `now`; one that does not belong to what is under way changes nothing. Gives what became of tokens. */
+struct lease_result {
+    uint64_t granted, returned, spent, lost;
+};
+struct lease_result lease_hear(struct holding *holding, uint64_t seq, const struct script_lease_answer *answer,
+                               weir_ns now);
+/* No answer: the claim ends, and the same message goes again after `pause`. */
+void lease_unheard(struct holding *holding, uint64_t seq, weir_ns pause, weir_ns now);
+
+#endif
