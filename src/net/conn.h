@@ -9,7 +9,8 @@
  *
  * The line is bounded: with TURNS_MAX turns or too many unsent bytes reading stops until some have left.
  *
- * Files: http.c turns bytes into requests, routes.c and the handlers turn requests into replies, line.c sends them.
+ * Files: conn.c keeps what comes in and the times, http.c turns bytes into requests, routes.c and the handlers turn requests into
+ * replies, line.c sends them.
  */
 #ifndef WEIR_NET_CONN_H
 #define WEIR_NET_CONN_H
@@ -129,6 +130,15 @@ struct request {
 };
 
 /* ---- http.c: reading ------------------------------------------------------------------------------------- */
+
+/* One step on the bytes of one request, *len of them: how many are done with; 0: more are needed. *len shrinks by what
+   vanished where a coding was taken off in place. */
+size_t http_step(struct conn *conn, char *at, size_t *len);
+
+/* ---- conn.c: a connection's life --------------------------------------------------------------------------- */
+
+/* Refuse what cannot be read on from here: the reply is its last. */
+void conn_refuse(struct conn *conn, unsigned status, const char *sentence);
 
 /* Serve an accepted connection on its worker; takes it. */
 void conn_start(struct conn *conn);
