@@ -200,7 +200,7 @@ static size_t consume(struct conn *conn, char *at, size_t *len)
     while (used < *len && may_parse(conn)) {
         size_t left = *len - used;
         enum phase phase = conn->phase;
-        size_t step = http_step(conn, at + used, &left);
+        size_t step = conn->protocol->step(conn, at + used, &left);
         *len = used + left;
         used += step;
         if (step == 0 && conn->phase == phase)

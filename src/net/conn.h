@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * conn.h - one connection of the HTTP door: what was read, and the line of replies that must leave in order.
+ * conn.h - one connection of a door, whatever it speaks: what was read, and the line of replies that must leave in order.
  *
  * Idea: each request takes a turn at the end of its connection's line, in the order it arrived. A turn may be done
  * in any order; a reply is written only when its turn is at the front. So pipelined replies keep their order however
@@ -78,8 +78,28 @@ enum phase {
     PHASE_LINGER, /* no request is read any more: discard until the peer has seen our last reply */
 };
 
+/* What a connection speaks. */
+struct protocol {
+    /* One step on the bytes of one request, *len of them: how many are done with; 0: more are needed. *len shrinks by what
+       vanished where a coding was taken off in place. */
+    size_t (*step)(struct conn *conn, char *at, size_t *len);
+    /* Write a decision; gives the status that it is counted under. `token`: of what was given, or empty. */
+    unsigned (*decision)(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
+                         struct slice token, struct text *out);
+    /* Write that the turn could not be served. */
+    void (*error)(struct turn *turn, unsigned status, const char *detail, struct slice field,
+                  struct slice extra, struct text *out);
+    /* A reply that was kept until its turn came. `ends`: it is the connection's last, which may_end() allowed. */
+    bool (*may_end)(const struct turn *turn);
+    void (*write)(struct turn *turn, bool ends);
+    /* Behind the last reply of those that have come. May be NULL. */
+    void (*rest)(struct conn *conn);
+};
+extern const struct protocol protocol_http;
+
 struct conn {
     struct stream stream; /* first: a stream's events are this connection's */
+    const struct protocol *protocol;
     struct worker *worker;
     struct conn *next, **link; /* in the worker's list */
     int fd;                    /* until the worker has opened the stream */
@@ -131,8 +151,7 @@ struct request {
 
 /* ---- http.c: reading ------------------------------------------------------------------------------------- */
 
-/* One step on the bytes of one request, *len of them: how many are done with; 0: more are needed. *len shrinks by what
-   vanished where a coding was taken off in place. */
+/* As protocol->step. */
 size_t http_step(struct conn *conn, char *at, size_t *len);
 
 /* ---- conn.c: a connection's life --------------------------------------------------------------------------- */
@@ -173,9 +192,6 @@ void line_flush(struct conn *conn);
 /* Forget every turn. No ask may be pending. */
 void line_clear(struct conn *conn);
 
-/* How a turn's reply is sent. */
-struct answer_manner turn_manner(const struct turn *turn);
-
 /* Whether it is the last reply of its connection in a drain. */
 bool turn_is_last(const struct turn *turn);
 
@@ -189,13 +205,22 @@ void turn_end(struct turn *turn, unsigned status, const struct text *text);
 bool turn_enter(struct turn *turn);
 void turn_leave(struct conn *conn);
 
+/* Bytes into the worker's output, of any length: those that do not fit go to the stream directly. */
+void line_write(struct conn *conn, const char *at, size_t len);
+
+/* Count a reply that was written. */
+void turn_count(struct turn *turn, unsigned status);
+
+/* Memory for a whole reply of a turn that has none; NULL: there is none, and the connection is closed. */
+char *turn_reply_new(struct turn *turn, size_t len);
+
 /* Count bytes that a turn's reply takes while it waits; false: that would be too much, and the connection is closed. */
 bool turn_hold(struct turn *turn, size_t bytes);
 
-/* Answer a turn with a problem document. */
+/* Answer a turn that could not be served. `extra`: of HTTP, lines of the head. */
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra);
 
-/* Answer a turn with a body. */
+/* Answer a turn with a body: HTTP. */
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
 
 /* ---- verdict.c: asking ----------------------------------------------------------------------------------- */

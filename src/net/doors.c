@@ -206,6 +206,7 @@ static void on_accepted(struct listener *listener, int fd)
         return;
     }
     conn->fd = fd;
+    conn->protocol = &protocol_http;
     conn->role = role_of(doors, listener, &conn->peer);
     worker_give(least_loaded(doors->server), conn);
 }

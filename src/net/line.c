@@ -46,8 +46,7 @@ bool turn_hold(struct turn *turn, size_t bytes)
     return true;
 }
 
-/* Memory for a whole reply of a turn that has none; NULL: there is none, and the connection is closed. */
-static char *reply_new(struct turn *turn, size_t len)
+char *turn_reply_new(struct turn *turn, size_t len)
 {
     if (!turn_hold(turn, len))
         return NULL;
@@ -130,22 +129,12 @@ void line_flush(struct conn *conn)
     out->len = 0;
 }
 
-struct answer_manner turn_manner(const struct turn *turn)
-{
-    const struct worker *worker = turn->conn->worker;
-    return (struct answer_manner){ .date = { worker->date, worker->date_len },
-                                   .minor = turn->minor,
-                                   .keeps_alive = turn->keeps_alive,
-                                   .is_head = turn->is_head };
-}
-
-static void count_reply(struct turn *turn, unsigned status)
+void turn_count(struct turn *turn, unsigned status)
 {
     counter_add(&turn->conn->worker->counters.requests[turn->door][status], 1);
 }
 
-/* Bytes of any length: those that do not fit the output go to the stream directly. */
-static void write_bytes(struct conn *conn, const char *at, size_t len)
+void line_write(struct conn *conn, const char *at, size_t len)
 {
     struct text *out = &conn->worker->out;
     if (len <= out->cap - out->len) {
@@ -154,29 +143,6 @@ static void write_bytes(struct conn *conn, const char *at, size_t len)
     }
     line_flush(conn);
     send_bytes(conn, at, len);
-}
-
-static void write_batch(struct turn *turn, struct text *out)
-{
-    struct answer_manner manner = turn_manner(turn);
-    answer_head(out, &manner, 200, ANSWER_TYPE_JSON, SLICE(""), turn->reply_len);
-    if (!turn->is_head)
-        write_bytes(turn->conn, turn->reply, turn->reply_len);
-    count_reply(turn, 200);
-}
-
-/*
- * In a drain the last reply of a connection says that it ends. A reply that was made before the drain began says so by a
- * line more in front of its body.
- */
-static void write_closing(struct conn *conn, const struct turn *turn)
-{
-    const struct slice line = SLICE("Connection: close\r\n");
-    const char *end = memmem(turn->reply, turn->reply_len, "\r\n\r\n", 4);
-    size_t head_len = (size_t)(end + 2 - turn->reply);
-    write_bytes(conn, turn->reply, head_len);
-    write_bytes(conn, line.at, line.len);
-    write_bytes(conn, turn->reply + head_len, turn->reply_len - head_len);
 }
 
 bool turn_is_last(const struct turn *turn)
@@ -189,23 +155,15 @@ bool turn_is_last(const struct turn *turn)
 static void write_turn(struct turn *turn)
 {
     struct conn *conn = turn->conn;
-    struct text *out = &conn->worker->out;
+    const struct text *out = &conn->worker->out;
     if (turn->is_written)
         return;
     if (out->cap - out->len < ANSWER_MAX)
         line_flush(conn);
-    bool ends = turn->keeps_alive && turn_is_last(turn) && (turn->is_batch || turn->minor > 0);
+    bool ends = turn->keeps_alive && turn_is_last(turn) && conn->protocol->may_end(turn);
     if (ends)
         turn->keeps_alive = false;
-    if (turn->is_batch) {
-        write_batch(turn, out);
-        return;
-    }
-    if (ends)
-        write_closing(conn, turn);
-    else
-        write_bytes(conn, turn->reply, turn->reply_len);
-    count_reply(turn, turn->status);
+    conn->protocol->write(turn, ends);
 }
 
 void line_advance(struct conn *conn)
@@ -217,13 +175,8 @@ void line_advance(struct conn *conn)
             conn->phase = PHASE_LINGER;
         leave(conn);
     }
-    if (conn->first == NULL && conn->owes_continue && conn->phase != PHASE_LINGER) {
-        struct text *out = &conn->worker->out;
-        conn->owes_continue = false;
-        if (out->cap - out->len < ANSWER_CONTINUE.len) /* the replies before it may have left no room */
-            line_flush(conn);
-        text_slice_add(out, ANSWER_CONTINUE);
-    }
+    if (conn->first == NULL && conn->phase != PHASE_LINGER && conn->protocol->rest != NULL)
+        conn->protocol->rest(conn);
 }
 
 /* ---- Replies that are text ------------------------------------------------------------------------------- */
@@ -267,35 +220,16 @@ void turn_end(struct turn *turn, unsigned status, const struct text *text)
     turn->is_done = true;
     if (text == &worker->out) {
         turn->is_written = true;
-        count_reply(turn, status);
+        turn_count(turn, status);
         return;
     }
-    if (reply_new(turn, text->len) != NULL)
+    if (turn_reply_new(turn, text->len) != NULL)
         memcpy(turn->reply, text->at, text->len);
 }
 
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra)
 {
     struct text *text = turn_begin(turn);
-    struct answer_manner manner = turn_manner(turn);
-    answer_error(text, &manner, status, detail, field, extra);
+    turn->conn->protocol->error(turn, status, detail, field, extra, text);
     turn_end(turn, status, text);
-}
-
-void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
-{
-    struct answer_manner manner = turn_manner(turn);
-    char space[512]; /* a head without extra fields has at most five lines of words of ours */
-    struct text head = text_of(space, sizeof space);
-    answer_head(&head, &manner, status, content_type, SLICE(""), body.len);
-    assert(!head.is_cut);
-
-    size_t body_len = turn->is_head ? 0 : body.len;
-    if (reply_new(turn, head.len + body_len) == NULL)
-        return;
-    memcpy(turn->reply, head.at, head.len);
-    if (body_len > 0)
-        memcpy(turn->reply + head.len, body.at, body_len);
-    turn->status = status;
-    turn->is_done = true;
 }

@@ -14,11 +14,6 @@
 #include "net/operate.h"
 #include "net/worker.h"
 
-static const enum answer_door answer_doors[DOOR_COUNT] = {
-    [DOOR_CHECK] = ANSWER_CHECK, [DOOR_RESERVE] = ANSWER_CHECK,         [DOOR_ACQUIRE] = ANSWER_CHECK,
-    [DOOR_AUTH] = ANSWER_AUTH,   [DOOR_AUTH_NGINX] = ANSWER_AUTH_NGINX, [DOOR_AUTH_ACCEL] = ANSWER_AUTH_ACCEL,
-};
-
 static void count_answer(struct worker *worker, const struct weir_answer *answer, bool acquires)
 {
     counters_decision(&worker->counters, edition_of(worker, answer)->rows, answer, acquires);
@@ -32,15 +27,6 @@ static void log_undecidable(const struct turn *turn, int result)
 
 /* ---- One decision ------------------------------------------------------------------------------------------------ */
 
-/* At the auth doors a wish to wait is a field, and nobody is told of what the operator does not allow. */
-static enum answer_wait why_not(const struct turn *turn, enum answer_wait wait)
-{
-    if (answer_doors[turn->door] == ANSWER_CHECK || (wait != ANSWER_WAIT_UNASKED && wait != ANSWER_WAIT_LOOKS))
-        return wait;
-    bool is_heard = wait == ANSWER_WAIT_UNASKED && turn->conn->worker->server->settings->auth_wait;
-    return is_heard ? ANSWER_WAIT_NO_WISH : ANSWER_WAIT_UNTOLD;
-}
-
 /* The token of what was given: with its part in the store where it has one; empty: nothing was. */
 static struct slice token_of(struct worker *worker, const struct ask *ask, const struct verdict *verdict)
 {
@@ -53,30 +39,6 @@ static struct slice token_of(struct worker *worker, const struct ask *ask, const
         return own;
     const struct token token = { own, verdict->handle };
     return (struct slice){ (const char *)worker->joint, token_join(&token, worker->joint) };
-}
-
-static unsigned write_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
-                              struct slice token, struct text *out)
-{
-    const struct weir_answer *answer = &verdict->answer;
-    struct answer_manner manner = turn_manner(turn);
-    enum answer_door door = answer_doors[turn->door];
-    struct answer_beside beside = { .has_waited = verdict->has_waited,
-                                    .waited = verdict->waited,
-                                    .wait = why_not(turn, verdict->wait),
-                                    .joint = verdict->handle.len > 0 ? token : SLICE(""),
-                                    .preferred = verdict->has_waited ? turn->preferred : 0 };
-    if (ask->kind == ASK_RESERVE) {
-        beside.ticket = &verdict->ticket;
-        beside.expires_after = ask->hold;
-    } else if (ask->kind == ASK_ACQUIRE) {
-        beside.permit = &verdict->permit;
-        beside.expires_after =
-            verdict->permit.expires_at > verdict->now ? verdict->permit.expires_at - verdict->now : 0;
-    }
-    answer_decision(out, turn->conn->worker->edition->headers, &manner, door, turn->is_always_200, answer,
-                    &beside, verdict->now);
-    return turn->is_always_200 ? 200 : answer_status(answer, door);
 }
 
 void turn_undecided(struct turn *turn, int result)
@@ -128,7 +90,7 @@ static void answer_verdict(struct turn *turn, const struct ask *ask, const struc
         turn->is_bound = false; /* its place in the list is the permit's now */
     }
     struct text *out = turn_begin(turn);
-    turn_end(turn, write_verdict(turn, ask, verdict, token, out), out);
+    turn_end(turn, conn->protocol->decision(turn, ask, verdict, token, out), out);
 }
 
 /*
