@@ -165,6 +165,9 @@ struct script_lease_answer {
     bool was_damaged;     /* what stood under the key could not be read, and began afresh */
     bool has_lost_writes; /* the store knew less than script_lease.seen */
     uint64_t granted;
+    /* What the record of this run holds behind it, also where it is repeated: less than what is in hand was forgotten by the
+       store, and must end now rather than be prolonged. */
+    uint64_t left;
     weir_ns
         ttl; /* from the store's instant of granting, rounded down: the lease's, or until the window's end */
     uint64_t remaining;  /* in the pool behind it */
