@@ -14,7 +14,7 @@
 
 #define MEMBERS 3
 #define RELOADS 60
-#define STEP WEIR_MILLISECOND /* of the clock, each time somebody reads it */
+#define STEP WEIR_MICROSECOND /* of the clock, each time somebody reads it */
 
 static struct {
     struct weir_contract *contract;
@@ -24,15 +24,16 @@ static struct {
 } at;
 
 /*
- * 500/s: one for two readings of the clock. The two differ in the order, in one limit and in a size. A thread may be suspended
- * between a reading and its use for seconds of this clock, and a stale stamp is judged strictly: `extra` has a burst of 1000 s.
+ * 500000/s: one for two readings of the clock. The two differ in the order, in one limit and in a size. A thread may be suspended
+ * for a second between a reading and its use, and others read the clock millions of times meanwhile. That must be little beside an
+ * hour, when who waits gives up, and beside the burst of `extra`, since a stale stamp is judged strictly: so a reading is 1 us.
  */
 static const char *const contracts[] = {
     "weir: 1\nlimits:\n"
     " - { name: shade, key: [], rate: 1/s, burst: 1, enforce: shadow }\n"
-    " - { name: paced, key: [], algorithm: leaky-queue, rate: 500/s, wait: { up-to: 1h, queue: 9 } }\n",
+    " - { name: paced, key: [], algorithm: leaky-queue, rate: 500000/s, wait: { up-to: 1h, queue: 9 } }\n",
     "weir: 1\nlimits:\n"
-    " - { name: paced, key: [], algorithm: leaky-queue, rate: 500/s, wait: { up-to: 1h, queue: 8 } }\n"
+    " - { name: paced, key: [], algorithm: leaky-queue, rate: 500000/s, wait: { up-to: 1h, queue: 8 } }\n"
     " - { name: extra, key: [], rate: 1000000/s, burst: 1000000000 }\n"
     " - { name: shade, key: [], rate: 2/s, burst: 2, enforce: shadow }\n",
 };
@@ -135,7 +136,7 @@ static void reloads_lose_and_double_no_waiter(void **state)
     pthread_join(reloader, NULL);
     crew_close(&crew);
     assert_int_equal(atomic_load(&at.odd), 0);
-    assert_true(atomic_load(&at.served) <= 1 + atomic_load(&at.clock) * STEP / (2 * WEIR_MILLISECOND));
+    assert_true(atomic_load(&at.served) <= 1 + atomic_load(&at.clock) * STEP / (2 * WEIR_MICROSECOND));
     assert_true(atomic_load(&at.waited) > 0);
     weir_stats(weir_contract_limiter(at.contract), now(), &stats);
     assert_int_equal(stats.waiting, 0);
