@@ -5,18 +5,21 @@
  * Idea: debit at grant (algorithms 4.4). The store has taken a portion out of the budget before it is spent here, so nothing
  * that happens to this process, to a message or to a clock adds to the budget. At every instant
  *
- *     have + pending + used  <=  what the store's record of this run holds        (I3)
+ *     have + pending + used + gone + stray  <=  what the store's record of this run holds        (I3)
  *
- * `have` may be spent; `pending` was taken by requests that are not decided yet; `used` was spent and not reported. A message says
- * how much was used and given back, and how much is wanted; there is one under way at a time, which is sent again as it was
- * until it is answered. Its answer counts from its first sending, so the portion ends here before it does at the store.
+ * `have` may be spent; `pending` was taken by requests that are not decided yet; `used` was spent and not reported; `gone` ended
+ * with its portion and `stray` came too late, so nobody spends them. A message says how much was used and given back, and how much
+ * is wanted; there is one under way at a time, which is sent again as it was until it is answered. Its answer counts from its
+ * first sending, so the portion ends here before it does at the store. The answer says what the record holds: where that is
+ * less than the sum, the store has forgotten the portion, which ends at once rather than be prolonged.
  *
  * When to speak: before the hand runs dry (half of the portion is spent, or what a round trip will need), before the portion
  * ends, and when nothing was spent for a while: then all is given back, and an idle key holds nothing. How much to want follows
  * what was spent lately; the store gives less when there is less.
  *
  * Pure: no locks, no names, no clocks. Times are on the lease's clock, which goes on while the machine sleeps: never that of
- * decisions. Elsewhere: the keys of a process (holdings.h), messages as commands (lessee.h).
+ * decisions. Readings may be a little out of order, as those of several workers are. Elsewhere: the keys of a process
+ * (holdings.h), messages as commands (lessee.h).
  */
 #ifndef WEIR_FLEET_LEASE_H
 #define WEIR_FLEET_LEASE_H
@@ -26,23 +29,35 @@
 struct holding {
     struct weir_lease lease;
     uint64_t have, pending, used;
-    weir_ns expires_at; /* of what is in hand */
-    uint32_t life; /* of the portion: rises when one ends, and what was taken before is not put back after */
+    uint64_t gone;      /* ended with its portion: told to be used, for it is as good as spent */
+    uint64_t stray;     /* granted by an answer that came after its end: goes back with the next message */
+    weir_ns expires_at; /* of what is in hand; 0: nothing is */
+    weir_ns lasts;      /* it, in all */
+    uint32_t
+        life; /* of the portion: rises when one ends, and what was taken before is neither kept nor put back after */
+    bool is_first; /* the portion came to a key that had nothing, out of a pool that may be full */
     /* The message under way; seq 0: none. */
     struct lease_flight {
         uint64_t seq, used, give, want;
+        uint64_t gone;    /* of `used` */
         weir_ns first_at; /* of sending */
         weir_ns again_at; /* it is sent again, if it is not answered before */
+        weir_ns duration; /* the shortest that a sending of it asked for */
         bool is_claimed;  /* somebody is about to send it, or waits for its answer */
+        bool is_again;    /* sent more than once: says nothing about the round trip */
+        bool is_first;
     } flight;
     struct script_seen seen;
-    /* How fast it goes: tokens a second in parts of 1/1024, of the last portions; and a round trip. */
-    uint64_t demand;
+    /* How fast it goes: tokens a second in parts of 1/1024 until mark_at, what was asked for since; and a round trip. */
+    uint64_t demand, asked;
+    weir_ns mark_at;
     weir_ns round_trip;
-    uint64_t missed;    /* wanted beyond what was in hand since the last message: demand, too */
     uint64_t target;    /* what the last message wanted to hold */
-    weir_ns spoke_at;   /* the last message was made; 0: never */
-    weir_ns spent_at;   /* somebody last wanted tokens */
+    uint64_t low;       /* so much left is little */
+    uint64_t held;      /* what there was behind the last answer */
+    weir_ns used_at;    /* the first take since the last message; 0: none */
+    weir_ns spent_at;   /* somebody last wanted tokens; 0: never */
+    weir_ns before_at;  /* and before that */
     weir_ns empty_till; /* the pool has nothing to give before */
     weir_ns ends_at;    /* fixed windows: the window's end, not before it; else WEIR_NO_TIME */
 };
@@ -51,11 +66,12 @@ void lease_init(struct holding *holding, const struct weir_lease *lease, weir_ns
 /* Other terms: what is in hand goes on under the old ones until its end. */
 void lease_change(struct holding *holding, const struct weir_lease *lease);
 
-/* What is not spent at its end is gone: forget it. Gives how many tokens were. Called by the others too. */
+/* What is not spent at its end is gone: not to be spent any more. Gives how many tokens were. Called by the others too, so who
+   counts calls it before them. */
 uint64_t lease_expire(struct holding *holding, weir_ns now);
 
 /* Take up to `cost` tokens out of the hand, all or (is_partial) what is there; gives how many. They are pending until one of
-   the next two, which get holding->life as it is now. A cost that was not met in full counts as demand. */
+   the next two, which get holding->life as it is now. The whole cost counts as demand. */
 uint64_t lease_take(struct holding *holding, uint64_t cost, bool is_partial, weir_ns now);
 void lease_keep(struct holding *holding, uint64_t taken, uint32_t life);
 void lease_undo(struct holding *holding, uint64_t taken, uint32_t life);
@@ -69,8 +85,8 @@ bool lease_is_urgent(const struct holding *holding, weir_ns now);
 bool lease_is_idle(const struct holding *holding, weir_ns now);
 
 /* Claim the message to send now: a new one, numbered `seq`, or the one under way again. `hands_back`: give all, want
-   nothing. Fills seq, used, give, want and seen of `out`. False: there is nothing to say, or it is claimed already (then `seq` is not
-   used). *is_new: `seq` was used. */
+   nothing. Fills seq, used, give, want, seen and lease of `out`. False: there is nothing to say, or it is claimed already (then
+   `seq` is not used). *is_new: `seq` was used. */
 bool lease_speak(struct holding *holding, uint64_t seq, bool hands_back, weir_ns now, struct script_lease *out,
                  bool *is_new);
 
