@@ -3,17 +3,18 @@
  * holdings.h - every portion that this process holds: by key, for all its workers.
  *
  * Idea: one hand for the process, not one for each worker: a key that is hot is hot at all of them, and what one has left another
- * can spend. A key comes in when a second request for it found nothing in hand within a while, so keys that are seen once cost what a
- * strict decision costs. It goes when it holds nothing and nobody asks.
+ * can spend. A key comes in when a second request for it found nothing in hand within half of its lease, so keys that are seen once
+ * cost what a strict decision costs, and no memory. It goes when it holds nothing and nobody asks.
  *
  * Who sends is whoever is there: a worker whose request left the hand low claims the message and sends it; whatever is due without
  * a request (a portion that ends, an idle key) is collected by the workers on a beat, each of them a stripe of the shards. There
  * is one message of a key under way in the process.
  *
  * Keys are compared by a keyed 64-bit hash, as in the local table (G4). Memory is bounded: HOLDINGS_MAX keys and HOLDINGS_BYTES_MAX
- * bytes of their names; a key that finds no room is decided strictly.
+ * bytes of all that is kept of them; a key that finds no room is decided strictly.
  *
- * Words:     holdings under the lock of their shard, one of HOLDINGS_SHARDS; counters and the sequence are atomic.
+ * Words:     holdings under the lock of their shard, one of HOLDINGS_SHARDS; the sequence, the generation, how many there are and
+ *            whether all is to go back are atomic, and order nothing: what they guard is read under the locks.
  * Progress:  blocking, for a few instructions.
  * Reuse:     an entry with a claimed message, or with pending tokens, stays where it is.
  */
@@ -23,7 +24,7 @@
 #include "fleet/lease.h"
 
 #define HOLDINGS_MAX 65536
-#define HOLDINGS_BYTES_MAX ((size_t)16 << 20)
+#define HOLDINGS_BYTES_MAX ((size_t)64 << 20)
 #define HOLDINGS_SHARDS 64
 
 struct holdings;
@@ -47,9 +48,12 @@ struct hand {
     bool is_urgent;  /* speak now: holdings_claim() */
 };
 
-/* Take up to `cost` out of the hand: all, or what is there where `is_partial`; else nothing. */
-void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease, uint64_t cost,
-                   bool is_partial, weir_ns now, struct hand *out);
+/* Take up to `cost` out of the hand: all, or what is there where `is_partial`; else nothing. `lease` and `size` are those in
+   force, and from now on the messages'. */
+void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
+                   const struct weir_shared_size *size, uint64_t cost, bool is_partial, weir_ns now,
+                   struct hand *out);
+/* Once for each hand; of a portion that ended meanwhile it changes nothing. */
 void holdings_keep(struct holdings *holdings, const struct hand *hand);
 void holdings_undo(struct holdings *holdings, const struct hand *hand);
 /* What is in hand of a key. Takes nothing, and counts as no demand. */
@@ -63,8 +67,8 @@ struct holdings_key {
     struct weir_shared_size size;
     struct weir_lease lease;
 };
-/* A request for `cost` found too little in hand: remember the key, or that it was asked for again. Gives whether a message is to be
-   claimed now. Where there is no room: false. */
+/* Behind holdings_take(): a request for `cost` found too little in hand. Remember the key, or that it was asked for again. Gives
+   whether a message is to be claimed now. Where there is no room: false. */
 bool holdings_miss(struct holdings *holdings, const struct holdings_key *key, uint64_t cost, weir_ns now);
 
 /* A claimed message. message.name and .limit are the entry's, and stay until it is answered, unanswered or dropped. */
@@ -73,7 +77,7 @@ struct holdings_message {
     void *entry;
     struct script_lease message;
 };
-/* Of one key. False: nothing to say, or somebody else has claimed it. */
+/* Of one key: due by now, or urgent. False: nothing to say, or somebody else has claimed it. */
 bool holdings_claim(struct holdings *holdings, uint64_t hash, weir_ns now, struct holdings_message *out);
 /* Of what is due by now in the shards of one stripe of `stripes`, at most `max`; gives how many. Goes on where it stopped.
    Forgets idle keys on the way. */
@@ -85,6 +89,10 @@ void holdings_answer(struct holdings *holdings, const struct holdings_message *m
 void holdings_unanswered(struct holdings *holdings, const struct holdings_message *message, weir_ns pause,
                          weir_ns now);
 
+/* Another contract is in force. What is in hand of a key is spent again when holdings_miss() has brought the key as it is now; of
+   one that is not asked for any more it is given back. */
+void holdings_changed(struct holdings *holdings);
+
 /* Give back everything from now on: take() finds nothing, and what is collected hands back. */
 void holdings_hand_back(struct holdings *holdings);
 
@@ -94,6 +102,7 @@ size_t holdings_count(const struct holdings *holdings);
 struct holdings_counts {
     uint64_t granted, returned, spent, lost; /* since the start */
     uint64_t held, keys;                     /* now: tokens in hand, keys of which there are any */
+    uint64_t untold;                         /* spent or ended, and the store has not been told */
     size_t under_way;                        /* messages not answered yet */
 };
 /* Walks the table. */

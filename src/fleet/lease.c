@@ -321,8 +321,9 @@ static void note_grant(struct holding *holding, const struct lease_flight *fligh
         return;
     holding->empty_till = 0;
     if (granted == 0) {
-        weir_ns pause = answer->retry_after > half / 4 ? answer->retry_after : half / 4;
-        holding->empty_till = behind(now, earlier(pause, 2 * half));
+        /* Not by itself: all is in hands, and they report within t. */
+        weir_ns pause = answer->retry_after == WEIR_NO_TIME ? half : earlier(answer->retry_after, 2 * half);
+        holding->empty_till = behind(now, pause > half / 4 ? pause : half / 4);
     } else if (granted <= flight->want / 4)
         holding->empty_till = behind(now, half / 8);
     /* Of a pool that gave all it was asked for and is not poor: what is told late may be refilled late. */

@@ -27,15 +27,22 @@
 #include "fleet/script.h"
 
 struct holding {
+    /* What a take reads and writes comes first: a key that is hot at several workers moves between their caches. */
     struct weir_lease lease;
     uint64_t have, pending, used;
     uint64_t gone;      /* ended with its portion: told to be used, for it is as good as spent */
-    uint64_t stray;     /* granted by an answer that came after its end: goes back with the next message */
     weir_ns expires_at; /* of what is in hand; 0: nothing is */
-    weir_ns lasts;      /* it, in all */
     uint32_t
         life; /* of the portion: rises when one ends, and what was taken before is neither kept nor put back after */
-    bool is_first; /* the portion came to a key that had nothing, out of a pool that may be full */
+    bool is_first;  /* the portion came to a key that had nothing, out of a pool that may be full */
+    uint64_t low;   /* so much left is little */
+    uint64_t asked; /* for, since mark_at */
+    weir_ns mark_at;
+    weir_ns spent_at;   /* somebody last wanted tokens; 0: never */
+    weir_ns before_at;  /* and before that */
+    weir_ns used_at;    /* the first take since the last message; 0: none */
+    weir_ns empty_till; /* the pool has nothing to give before */
+
     /* The message under way; seq 0: none. */
     struct lease_flight {
         uint64_t seq, used, give, want;
@@ -47,19 +54,14 @@ struct holding {
         bool is_again;    /* sent more than once: says nothing about the round trip */
         bool is_first;
     } flight;
-    struct script_seen seen;
-    /* How fast it goes: tokens a second in parts of 1/1024 until mark_at, what was asked for since; and a round trip. */
-    uint64_t demand, asked;
-    weir_ns mark_at;
+    uint64_t stray;  /* granted by an answer that came after its end: goes back with the next message */
+    uint64_t demand; /* how fast it goes: tokens a second in parts of 1/1024, until mark_at */
+    uint64_t target; /* what the last message wanted to hold */
+    uint64_t held;   /* what there was behind the last answer */
+    weir_ns lasts;   /* from first_at to expires_at */
     weir_ns round_trip;
-    uint64_t target;    /* what the last message wanted to hold */
-    uint64_t low;       /* so much left is little */
-    uint64_t held;      /* what there was behind the last answer */
-    weir_ns used_at;    /* the first take since the last message; 0: none */
-    weir_ns spent_at;   /* somebody last wanted tokens; 0: never */
-    weir_ns before_at;  /* and before that */
-    weir_ns empty_till; /* the pool has nothing to give before */
-    weir_ns ends_at;    /* fixed windows: the window's end, not before it; else WEIR_NO_TIME */
+    weir_ns ends_at; /* fixed windows: the window's end, not before it; else WEIR_NO_TIME */
+    struct script_seen seen;
 };
 
 void lease_init(struct holding *holding, const struct weir_lease *lease, weir_ns now);
