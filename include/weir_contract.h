@@ -301,6 +301,17 @@ struct weir_shared_size {
     bool is_unlimited; /* the rest is not read */
 };
 
+/*
+ * How a shared limit is handed out in portions: a replica is granted some tokens, spends them by itself and reports. The store
+ * debits a portion when it grants it, so whatever becomes of the replica the fleet admits no more than the limit says.
+ */
+struct weir_lease {
+    uint64_t
+        most; /* tokens out at all replicas together; 0: the limit is not leased, each decision asks the store */
+    uint64_t chunk;   /* at one replica; at most `most` */
+    weir_ns duration; /* of a portion, in whole milliseconds */
+};
+
 /* One question to the store: this cost, of this key, under this limit. Pointers live as long as the request and this. */
 struct weir_shared_ask {
     weir_limit_id limit;
@@ -310,10 +321,12 @@ struct weir_shared_ask {
     size_t key_len;
     uint64_t cost;                /* UINT64_MAX: above whatever the limit holds */
     struct weir_shared_size size; /* of this key */
-    const void *retry_id;         /* NULL, or what makes a retry the same request */
-    size_t retry_id_len;          /* at most WEIR_ATTRIBUTE_MAX */
-    bool is_estimate;             /* a settlement changes it */
-    bool is_watched;              /* takes no part in the decision, and takes when the others pass */
+    struct weir_lease
+        lease;            /* the limit's; of a key whose capacity is smaller than `most`, no more than that */
+    const void *retry_id; /* NULL, or what makes a retry the same request */
+    size_t retry_id_len;  /* at most WEIR_ATTRIBUTE_MAX */
+    bool is_estimate;     /* a settlement changes it */
+    bool is_watched;      /* takes no part in the decision, and takes when the others pass */
 };
 
 /* Some 25 KB. */
@@ -373,7 +386,8 @@ struct weir_outage {
 
 /*
  * What the limits say of whose store nothing could be had: each by its `when-store-fails`, and those with `local` out of this
- * process's share, all or nothing. Where it refuses, nothing was taken.
+ * process's share, all or nothing. Where it refuses, nothing was taken. What is in hand of a lease is not looked at: who holds it
+ * asks here for the rest, which `leased` refuses.
  *
  *   asked    a bit for each shared->asks[i] that is to be answered.
  *   outages  of each, by its index.
@@ -474,17 +488,6 @@ enum weir_enforce { WEIR_ENFORCE_ALWAYS, WEIR_ENFORCE_SHADOW, WEIR_ENFORCE_OFF, 
 /* What a shared limit does when its store cannot be had. */
 enum weir_store_fails { WEIR_STORE_CLOSED, WEIR_STORE_OPEN, WEIR_STORE_LOCAL, WEIR_STORE_LEASED };
 
-/*
- * How a shared limit is handed out in portions: a replica is granted some tokens, spends them by itself and reports. The store
- * debits a portion when it grants it, so whatever becomes of the replica the fleet admits no more than the limit says.
- */
-struct weir_lease {
-    uint64_t
-        most; /* tokens out at all replicas together; 0: the limit is not leased, each decision asks the store */
-    uint64_t chunk;   /* at one replica; at most `most` */
-    weir_ns duration; /* of a portion, in whole milliseconds */
-};
-
 /* One limit as loaded. Strings live as long as the contract is in force. */
 struct weir_contract_limit {
     const char *name;
@@ -507,7 +510,7 @@ struct weir_contract_limit {
     enum weir_store_fails when_store_fails;
     weir_ns open_for;         /* WEIR_STORE_OPEN: closed after so long; 0: as long as it lasts */
     uint32_t share, share_of; /* WEIR_STORE_LOCAL: share / share_of of the limit, for this process */
-    struct weir_lease lease;
+    struct weir_lease lease;  /* of keys without an override */
 };
 WEIR_API size_t weir_contract_limit_count(const struct weir_contract *contract);
 WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir_contract *contract,
@@ -521,6 +524,8 @@ enum weir_headers { WEIR_HEADERS_TRIO, WEIR_HEADERS_DRAFT, WEIR_HEADERS_X_RATELI
 struct weir_contract_server {
     const char *const *http; /* addresses as in `weir serve --http` */
     size_t http_count;
+    const char *const *resp; /* the same, of the Redis protocol */
+    size_t resp_count;
     const char *admin;
     const char *tokens; /* path of the tokens file */
     const uint32_t *uids;

@@ -100,6 +100,7 @@ struct rule {
     int scope;                       /* enum scope */
     struct store_policy store_fails; /* with SCOPE_FLEET, as all below */
     struct weir_shared_size shared;  /* of keys without an override */
+    struct weir_lease lease;         /* most 0: each request asks the store */
     weir_limit_id share_limit; /* in rules->shares, of keys without an override; WEIR_NO_LIMIT: there is none */
     const struct share_size *share_sizes; /* buckets: those of overrides */
     size_t share_size_count;
@@ -229,6 +230,7 @@ field_parse parse_wait;
 field_parse parse_enforce;
 field_parse parse_reply;
 field_parse parse_store_fails; /* schema_scope.c: struct rule */
+field_parse parse_lease;       /* schema_lease.c: struct rule */
 field_parse parse_store;       /* schema_scope.c: load->store */
 field_parse parse_identity;    /* schema_identity.c: struct rules */
 field_parse parse_server;      /* schema_root.c: load->server */
@@ -251,6 +253,15 @@ bool schema_check_shape(struct load *load, struct rule *rule, const struct node 
    rule->shared is written. schema_scope.c. */
 bool schema_check_scope(struct load *load, struct rule *rule, const struct node *limit,
                         const struct node *const *given, const struct field *fields);
+
+/* Whether what the limit is can be leased as it says, where it says so; what cannot is reported. schema_lease.c. */
+bool schema_check_lease(struct load *load, struct rule *rule, const struct node *const *given);
+
+/* Why a size of it cannot be overdrawn. */
+#define LEASED_DEBT "means nothing with a lease: portions that are out cannot be called back to pay it"
+
+/* The lease of a key of this size: a smaller one has less to hand out. schema_lease.c. */
+struct weir_lease lease_of_size(const struct rule *rule, const struct weir_shared_size *size);
 
 /* Report a size that a store cannot count exactly, about the field of `map` that it lies at. */
 bool schema_check_size(struct load *load, const struct rule *rule, const struct weir_size *size,
@@ -279,6 +290,12 @@ static inline bool rule_is_shared(const struct rule *rule)
 static inline bool rule_has_share(const struct rule *rule)
 {
     return rule_is_shared(rule) && rule->store_fails.word == WEIR_STORE_LOCAL;
+}
+
+/* Handed out in portions. */
+static inline bool rule_is_leased(const struct rule *rule)
+{
+    return rule_is_shared(rule) && rule->lease.most > 0;
 }
 
 /* Callers may wait for it. */

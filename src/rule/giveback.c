@@ -154,9 +154,11 @@ int weir_contract_shared_key(const struct weir_contract *contract, const char *l
     out->limits = rules->limits;
     out->count = rules->is_apart && rule_is_shared(rule) ? 1 : 0;
     ask.limit = (weir_limit_id)(rule - rules->list);
+    struct weir_shared_size size = shared_size_of_key(rules, rule, &ask);
     out->asks[0] = (struct weir_shared_ask){ .limit = ask.limit,
                                              .key = out->keys[0],
                                              .key_len = ask.key_len,
-                                             .size = shared_size_of_key(rules, rule, &ask) };
+                                             .size = size,
+                                             .lease = lease_of_size(rule, &size) };
     return 0;
 }

@@ -11,6 +11,11 @@ static const char *const when_full_words[] = { [WEIR_FULL_OVERFLOW] = "overflow"
                                                [WEIR_FULL_EVICT_LEAST] = "evict-least",
                                                [WEIR_FULL_OPEN] = "open" };
 
+static const char *const store_fails_words[] = { [WEIR_STORE_CLOSED] = "closed",
+                                                 [WEIR_STORE_OPEN] = "open",
+                                                 [WEIR_STORE_LOCAL] = "local",
+                                                 [WEIR_STORE_LEASED] = "leased" };
+
 const char *rule_missing_key(const struct rule *rule)
 {
     return missing_key_words[rule->missing_key];
@@ -50,7 +55,7 @@ void rule_store_fails(struct text *text, const struct rule *rule)
         duration_format(policy->open_for, time);
         text_format(text, "open for %s, then closed", time);
     } else {
-        text_put(text, policy->word == WEIR_STORE_OPEN ? "open" : "closed");
+        text_put(text, store_fails_words[policy->word]);
     }
 }
 
@@ -253,12 +258,27 @@ static void add_overrides(struct text *text, const struct rule *rule)
     text_put(text, "}}");
 }
 
+static void add_lease(struct text *text, const struct rule *rule)
+{
+    if (!rule_is_leased(rule)) {
+        text_put(text, ",\"lease\":null");
+        return;
+    }
+    text_put(text, ",\"lease\":{\"most\":");
+    text_number(text, rule->lease.most);
+    text_put(text, ",\"chunk\":");
+    text_number(text, rule->lease.chunk);
+    text_put(text, ",\"for\":");
+    text_add_seconds(text, rule->lease.duration);
+    text_put(text, "}");
+}
+
 /* Who shares it; and of a fleet, what happens without the store, and the tick that the store counts in. */
 static void add_scope(struct text *text, const struct rule *rule)
 {
     const struct store_policy *policy = &rule->store_fails;
     if (!rule_is_shared(rule)) {
-        text_put(text, ",\"scope\":\"process\",\"when_store_fails\":null,\"store_tick\":null");
+        text_put(text, ",\"scope\":\"process\",\"when_store_fails\":null,\"lease\":null,\"store_tick\":null");
         return;
     }
     text_put(text, ",\"scope\":\"fleet\",\"when_store_fails\":");
@@ -269,8 +289,9 @@ static void add_scope(struct text *text, const struct rule *rule)
         text_add_seconds(text, policy->open_for);
         text_put(text, "}");
     } else {
-        text_put(text, policy->word == WEIR_STORE_OPEN ? "\"open\"" : "\"closed\"");
+        text_format(text, "\"%s\"", store_fails_words[policy->word]);
     }
+    add_lease(text, rule);
     text_put(text, ",\"store_tick\":");
     text_add_seconds(text, rule->shared.tick);
 }

@@ -121,7 +121,8 @@ static void make_public_limits(struct load *load)
                                           .when_store_fails = rule->store_fails.word,
                                           .open_for = rule->store_fails.open_for,
                                           .share = rule->store_fails.share,
-                                          .share_of = rule->store_fails.share_of };
+                                          .share_of = rule->store_fails.share_of,
+                                          .lease = rule->lease };
     }
 }
 

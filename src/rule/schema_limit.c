@@ -131,7 +131,7 @@ static const struct word scopes[] = {
 };
 static const struct word store_fails[] = { { "closed", WEIR_STORE_CLOSED, NULL },
                                            { "open", WEIR_STORE_OPEN, NULL },
-                                           { "leased", 0, "a budget leased by a fleet" },
+                                           { "leased", WEIR_STORE_LEASED, NULL },
                                            { NULL, 0, NULL } };
 static const struct word states_lost[] = { { "full", WEIR_LOST_FULL, NULL },
                                            { "empty", WEIR_LOST_EMPTY, NULL },
@@ -183,11 +183,12 @@ static const struct field fields[LIMIT_FIELD_COUNT] = {
                      .sentence = "say how long and how many may wait: `wait: { up-to: 2s, queue: 100 }`" },
     [LIMIT_SCOPE] = { "scope", parse_word, "word", RULE(scope), .words = scopes, .fallback = "process",
                       .sentence = "whether the budget is shared" },
-    [LIMIT_LEASE] = { "lease", parse_later, "map", 0, .later = "a budget leased by a fleet",
-                      .sentence = "remove it: with `scope: fleet` each request is counted in the store" },
+    [LIMIT_LEASE] = { "lease", parse_lease, "map", 0, .fallback = "each request asks the store",
+                      .sentence = "say how much replicas may hold: `lease: { most: 50, chunk: 10, for: 2s }`" },
     [LIMIT_WHEN_STORE_FAILS] = { "when-store-fails", parse_store_fails, "word or map", 0, .words = store_fails,
                                  .sentence = "say what happens while the store cannot be had: `closed`, "
-                                             "`open`, `{ open: 30s }` or `{ local: 1/4 }`" },
+                                             "`open`, `{ open: 30s }`, `{ local: 1/4 }` or, with a lease, "
+                                             "`leased`" },
     [LIMIT_WHEN_FULL] = { "when-full", parse_word, "word", RULE(when_full), .words = when_fulls,
                           .fallback = "overflow", .sentence = "what a new key gets when the table is full" },
     [LIMIT_WHEN_STATE_LOST] = { "when-state-lost", parse_word, "word", RULE(state_lost), .words = states_lost,

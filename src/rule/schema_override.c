@@ -193,6 +193,8 @@ static bool check_fields(struct load *load, const struct rule *rule, const struc
                          "means nothing beside `unlimited: true`");
         else if (problem != NULL)
             schema_error(load, field->name, value, cure, "%s %s", problem, schema_algorithm(rule));
+        else if (sizes[i] == DEBT && reading->debt > 0 && rule_is_leased(rule))
+            schema_error(load, field->name, value, "remove it, or remove the lease", LEASED_DEBT);
         else
             continue;
         is_fine = false;

@@ -212,7 +212,10 @@ bool schema_check_scope(struct load *load, struct rule *rule, const struct node 
                 load, "when-store-fails", fails, "remove it, or write `scope: fleet`",
                 "means nothing without `scope: fleet`: a process counts in its own memory, which cannot "
                 "fail apart");
-        return fails == NULL;
+        if (given[LIMIT_LEASE] != NULL && given[LIMIT_LEASE]->kind != NODE_BAD && !is_later)
+            schema_error(load, "lease", given[LIMIT_LEASE], "remove it, or write `scope: fleet`",
+                         "means nothing without `scope: fleet`: a process asks nobody for its own budget");
+        return fails == NULL && given[LIMIT_LEASE] == NULL;
     }
     bool is_fine = true;
     if (fails == NULL) {
@@ -222,6 +225,7 @@ bool schema_check_scope(struct load *load, struct rule *rule, const struct node 
     is_fine = check_no_queue(load, rule, given) && is_fine;
     is_fine = check_no_table(load, rule, given) && is_fine;
     is_fine = check_share(load, rule, given) && is_fine;
+    is_fine = schema_check_lease(load, rule, given) && is_fine;
     struct weir_size size = size_of(rule);
     return rule->is_countable && schema_check_size(load, rule, &size, limit, &rule->shared) && is_fine;
 }

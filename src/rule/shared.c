@@ -36,6 +36,7 @@ static void put_shared(const struct rules *rules, const struct questions *questi
 {
     const struct weir_ask *ask = &questions->asks[index];
     const struct rule *rule = &rules->list[ask->limit];
+    struct weir_shared_size size = shared_size_of_key(rules, rule, ask);
     unsigned char *key = out->keys[out->count];
     memcpy(key, ask->key, ask->key_len);
     out->asks[out->count++] =
@@ -43,7 +44,8 @@ static void put_shared(const struct rules *rules, const struct questions *questi
                                   .key = key,
                                   .key_len = ask->key_len,
                                   .cost = ask->cost,
-                                  .size = shared_size_of_key(rules, rule, ask),
+                                  .size = size,
+                                  .lease = lease_of_size(rule, &size),
                                   .retry_id = ask->retry_id,
                                   .retry_id_len = ask->retry_id_len,
                                   .is_estimate = ask->is_estimate,
@@ -205,6 +207,16 @@ struct weir_decision decide_closed(const struct weir_shared_ask *ask, enum weir_
                                    .reset_at = WEIR_NO_TIME };
 }
 
+/* Refused: by `closed`, by `open` when its time is over, or by a lease of which nothing is in hand. */
+static struct weir_decision decide_away(enum weir_store_fails word, const struct weir_shared_ask *ask,
+                                        weir_ns now)
+{
+    struct weir_decision decision = decide_closed(ask, WEIR_REASON_STORE, now);
+    if (word == WEIR_STORE_LEASED)
+        decision.policy = WEIR_POLICY_LEASED;
+    return decision;
+}
+
 static struct weir_decision decide_open(const struct weir_shared_ask *ask, weir_ns now)
 {
     return (struct weir_decision){ .outcome = WEIR_UNMETERED,
@@ -268,7 +280,7 @@ void weir_contract_fall_back(const struct weir_contract *contract, const struct 
         } else if (limit->when_store_fails == WEIR_STORE_OPEN && !is_over(limit->open_for, &outages[i], now))
             each[i] = decide_open(ask, now);
         else
-            each[i] = decide_closed(ask, WEIR_REASON_STORE, now);
+            each[i] = decide_away(limit->when_store_fails, ask, now);
         refuses = refuses || (!ask->is_watched && !decision_passes(&each[i]));
     }
     if (local != 0)

@@ -245,8 +245,6 @@ static void B47_integers(void **state)
 #define BUCKET "name: a, key: [], rate: 5/s, burst: 20"
 #define LATER(what) " is not in this version of weir yet: " what " will come with a later one"
 
-#define LEASED LATER("a budget leased by a fleet")
-
 static void refuses_what_comes_later_by_name(void **state)
 {
     (void)state;
@@ -258,14 +256,12 @@ static void refuses_what_comes_later_by_name(void **state)
                  "0, overrides: []",
           "" },
         { "host", BUCKET ", scope: host", "scope host of limit 'a'" LATER("a budget shared by a host") },
-        { "lease", BUCKET ", lease: { most: 1, chunk: 1, for: 2s }", "lease of limit 'a'" LEASED },
     };
     check_rows("", rows, COUNT_OF(rows));
 
     static const struct {
         const char *head, *error;
     } heads[] = {
-        { "server: { resp: 6379 }\n", "resp 6379 of server" LATER("the Redis protocol") },
         { "server: { grpc: 8081 }\n", "grpc 8081 of server" LATER("gRPC") },
         { "server: { tls: { cert: x } }\n", "tls of server" LATER("TLS") },
         { "identity: { who: \"certificate:subject\" }\n",
@@ -632,7 +628,7 @@ static void what_was_loaded_can_be_read(void **state)
         "\"algorithm\":\"token-bucket\",\"rate\":\"3/"
         "s\",\"period\":1,\"burst\":10,\"at_most\":null,\"hold\":null,\"align\":null,\"cost\":null,\"debt\":0,"
         "\"refused\":\"free\",\"retries\":\"counted\",\"wait\":\"never\",\"scope\":\"process\",\"when_store_"
-        "fails\":null,\"store_tick\":null,"
+        "fails\":null,\"lease\":null,\"store_tick\":null,"
         "\"when_full\":\"overflow\","
         "\"when_state_lost\":\"full\",\"enforce\":\"always\","
         "\"reply\":{\"status\":429,\"title\":null,\"detail\":null},"

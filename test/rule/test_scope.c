@@ -50,7 +50,8 @@ static void check(const struct row *rows, size_t count)
 #define SHARE_CURE \
     "write the part of the budget that each replica may spend by itself: with four replicas `{ local: 1/4 }`"
 #define FAILS_CURE \
-    "say what happens while the store cannot be had: `closed`, `open`, `{ open: 30s }` or `{ local: 1/4 }`"
+    "say what happens while the store cannot be had: `closed`, `open`, `{ open: 30s }`, `{ local: 1/4 }` or, " \
+    "with a lease, `leased`"
 
 static void words(void **state)
 {
@@ -67,10 +68,6 @@ static void words(void **state)
           "closed: when-store-fails closed of limit 'a' means nothing without `scope: fleet`: a process counts "
           "in its own "
           "memory, which cannot fail apart => remove it, or write `scope: fleet`" },
-        { "leases come later", SHARED ", when-store-fails: leased",
-          "leased: when-store-fails leased of limit 'a' is not in this version of weir yet: a budget leased by "
-          "a fleet "
-          "will come with a later one => " FAILS_CURE },
         { "a word that is near", SHARED ", when-store-fails: close",
           "close: when-store-fails close of limit 'a' is not a word that this field knows => did you mean "
           "'closed'?" },
@@ -150,10 +147,6 @@ static void what_a_store_has_not(void **state)
           "no table of "
           "ours => remove it: a store that is full counts as away" },
         { "the default may be written", BUCKET FLEET ", when-full: overflow", "" },
-        { "leases come later", BUCKET FLEET ", lease: { most: 10 }",
-          "{: lease of limit 'a' is not in this version of weir yet: a budget leased by a fleet will come with "
-          "a later one "
-          "=> remove it: with `scope: fleet` each request is counted in the store" },
         { "a share of permits",
           "key: [], algorithm: concurrency, at-most: 4, hold: 30s, scope: fleet, when-store-fails: "
           "{ local: 1/4 }",
