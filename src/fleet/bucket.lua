@@ -3,6 +3,8 @@
 -- bucket.lua - what is used of a bucket, with its remainder (algorithms 4.2).
 --
 -- Value: <Bddddd, 41 bytes: 'b' or 'B', used, rem, last, n, p. The level is used - rem / p tokens at `last`, 0 <= rem < p.
+--        <Bdddddddd, 65 bytes: the same and out, ver, till, once it was leased: `out` of the level is in somebody's hands until
+--        `till`, us, at the latest, and is not refilled before (4.4); ver counts writes.
 --
 -- Drained with the n and p that it was stored under, then taken to the item's: crediting the elapsed time at the new rate would
 -- mint. A clock that is up to a second behind is held at `last`; one that is further behind stepped back, and nothing is credited
@@ -25,18 +27,38 @@ if wanted[98] then
   end
 
   local function bucket_stored(it)
-    local seen = text_of(it, 41)
+    local seen = text_of(it, 41, 65)
     if seen then
       local tag, used, rem, last, n, p = unpack_struct('<Bddddd', seen)
       local fits = is_whole(used) and is_whole(rem) and is_whole(last) and is_whole(n) and is_whole(p)
+      local out, ver, till = 0, 0, 0
+      if #seen == 65 then
+        out, ver, till = unpack_struct('<ddd', seen, 42)
+        fits = fits and is_whole(out) and is_whole(ver) and is_whole(till) and out <= used and (out < used or rem == 0)
+      end
       if fits and (tag == 98 or tag == 66) and rem < p and used * p <= 2 * WHOLE and (used > 0 or rem == 0) then
+        it.out, it.ver, it.till = out, ver, till
         return used, rem, last, n, p, tag == 98 and 1 or 1000
       end
       it.damaged = true
     end
     if it.began then
-      return it.most, 0, ceil(it.began / it.unit), it.n, it.p, it.unit
+      return it.most, 0, ceil((it.began + it.pause) / it.unit), it.n, it.p, it.unit
     end
+  end
+
+  -- Not below `least`.
+  local function drain(used, rem, elapsed, n, p, least)
+    if elapsed * n >= (used - least) * p then
+      return least, 0
+    end
+    local back = elapsed * n + rem
+    rem = back % p
+    used = used - (back - rem) / p
+    if used <= least then
+      return least, 0
+    end
+    return used, rem
   end
 
   function bucket.read(it)
@@ -46,22 +68,20 @@ if wanted[98] then
       return
     end
     local clock = floor(us / unit)
-    if clock < last - SECOND / unit then
+    if it.began and us < it.began + it.pause and (it.damaged or not it.is_there) then
+      it.waits, clock = true, last -- nothing comes back yet, and nothing is to be written
+    elseif clock < last - SECOND / unit then
+      it.till = max(0, it.till - (last - clock) * unit)
       last, it.moved = clock, true
     elseif clock < last then
       clock = last
     end
-    local elapsed = clock - last
-    if elapsed * n >= used * p then
-      used, rem = 0, 0
-    else
-      local back = elapsed * n + rem
-      rem = back % p
-      used = used - (back - rem) / p
-      if used <= 0 then
-        used, rem = 0, 0
-      end
+    if it.out > 0 and us >= it.till then
+      local over = min(clock, max(last, ceil(it.till / unit)))
+      used, rem = drain(used, rem, over - last, n, p, it.out)
+      last, it.out = over, 0
     end
+    used, rem = drain(used, rem, clock - last, n, p, it.out)
     it.changed = it.n ~= n or it.p ~= p or it.unit ~= unit
     it.moved = it.moved or it.changed
     if it.keeps then
@@ -79,7 +99,8 @@ if wanted[98] then
       rem = rescale(rem, p, it.p)
       used = min(used, floor(WHOLE / it.p))
     end
-    if used == 0 then
+    it.out = min(it.out, used)
+    if used == it.out then
       rem = 0
     end
     it.used, it.rem, it.over = used, rem, it.at - it.now
@@ -101,7 +122,7 @@ if wanted[98] then
     end
   end
 
-  -- In ticks; nil: never.
+  -- In ticks, what is out counted as spent now; nil: never.
   local function bucket_until(it, above)
     if above * it.p - it.rem <= 0 then
       return 0
@@ -111,11 +132,19 @@ if wanted[98] then
 
   function bucket.span(it)
     local full = bucket_until(it, it.used)
-    return full and (full + it.over) * it.unit or TEN_YEARS
+    return full and (full + it.over) * it.unit + (it.out > 0 and max(0, it.till - us) or 0) or TEN_YEARS
   end
 
   function bucket.save(it)
-    put(it, pack('<Bddddd', it.unit == 1 and 98 or 66, it.used, it.rem, it.at, it.n, it.p), bucket.span(it))
+    if it.waits then
+      return
+    end
+    local value = pack('<Bddddd', it.unit == 1 and 98 or 66, it.used, it.rem, it.at, it.n, it.p)
+    if it.ver > 0 or it.lends then
+      it.ver = it.ver + 1
+      value = value .. pack('<ddd', it.out, it.ver, it.till)
+    end
+    put(it, value, bucket.span(it))
   end
 
   function bucket.report(it, passes)

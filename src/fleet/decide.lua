@@ -3,8 +3,9 @@
 -- decide.lua - one decision over all items: looked at, then all charged or none (algorithms 1.11, 1.14, 1.15).
 --
 -- Nothing is written before everything was read. What is refused stays as it is, but where the clock stepped back or the
--- limit changed: this call is when that happened, and the next one must not find it so anew. Watched items take no part, and take when the others pass. Permits are taken by
--- who acquires, everybody else looks. A retry key says that this request was let through before: it is looked at and not charged.
+-- limit changed: this call is when that happened, and the next one must not find it so anew. Of a limit that is leased no more
+-- nothing is out. Watched items take no part, and take when the others pass. Permits are taken by who acquires, everybody else
+-- looks. A retry key says that this request was let through before: it is looked at and not charged.
 --
 -- Reply: five whole numbers an item: outcome (0 allow, 1 deny, 2 never, 3 duplicate) + 8 its value was damaged + 16 it was
 -- charged; what remains; ticks until a retry and until it is whole, -1 never; the stamp of the charge, or the fence of a permit.
@@ -40,6 +41,9 @@ for i = 1, count do
   local kind_of = kinds[it.kind]
   it.is = kind_of
   kind_of.read(it)
+  if it.ver > 0 and not it.leased then
+    it.out, it.ver, it.moved = 0, 0, true
+  end
   if it.cost > it.most then
     it.outcome = 2
   elseif it.cost == 0 or kind_of.passes(it) then

@@ -6,13 +6,14 @@
 -- back(it, at, amount) gives back what was charged at `at`, in windows only while they last, gives how much. Of a bucket parts of
 -- a token change as well, which both tell by a last true;
 -- undo(it) gives back it.cost, charged at it.charged_at, but never what refill has replaced since (algorithms 1.13).
+-- Nothing falls below what is out: that is spent, or will be.
 local function split(room, amount)
   local done = max(0, min(room, amount))
   return done, amount - done
 end
 
-local function lower(it, name, amount)
-  local done = min(it[name], amount)
+local function lower(it, name, amount, least)
+  local done = max(0, min(it[name] - (least or 0), amount))
   it[name] = it[name] - done
   return done
 end
@@ -31,9 +32,9 @@ if wanted[98] then
   end
 
   function bucket.back(it, _, amount)
-    local whole = it.rem == 0 and it.used or it.used - 1
+    local whole = (it.rem == 0 and it.used or it.used - 1) - it.out
     if amount > whole then
-      it.used, it.rem = 0, 0
+      it.used, it.rem = it.out, 0
       return max(0, whole), true
     end
     it.used = it.used - amount
@@ -48,8 +49,8 @@ if wanted[98] then
       return
     end
     local level = it.used * it.p - it.rem - it.cost * it.p + elapsed * it.n
-    it.used, it.rem = 0, 0
-    if level > 0 then
+    it.used, it.rem = it.out, 0
+    if level > it.out * it.p then
       it.used = ceil(level / it.p)
       it.rem = it.used * it.p - level
     end
@@ -66,7 +67,7 @@ if wanted[102] then
   end
 
   function fixed.back(it, at, amount)
-    return it.start <= at and at < it.stop and lower(it, 'used', amount) or 0
+    return it.start <= at and at < it.stop and lower(it, 'used', amount, it.out) or 0
   end
 
   function fixed.undo(it)

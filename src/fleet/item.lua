@@ -9,13 +9,14 @@
 -- ARGV[2..]: an item each, <BBddddd and a tail:
 --     kind       'b' bucket, 'f' fixed window, 's' sliding window, 'l' sliding log, 'c' concurrency
 --     flags      1 refusals are charged   2 watched   4 has a retry key   8 starts empty where its state was lost
---                16 a settlement changes it   32 its ticks are ms
+--                16 a settlement changes it   32 its ticks are ms   64 portions of it are leased (lease.lua)
 --     cost, most (burst, count, permits), debt
 --     n          buckets: n tokens come back in p ticks; fixed windows: their family, another one begins afresh:
 --                0 epoch, 1 first request, else calendar
 --     p          ticks; windows and logs: their length; concurrency: hold
---     tail       with 4: how long a retry is free, us;  with 8: when the state was lost, us;  with the head's 2: the stamp of the
---                charge;  calendars: where the window before, this one, the next and the one after it begin, us
+--     tail       with 4: how long a retry is free, us;  with 8: when the state was lost, us;  with 8 and 64: how long a portion may
+--                outlive its store, us;  with the head's 2: the stamp of the charge;  calendars: where the window before, this
+--                one, the next and the one after it begin, us
 --
 -- Numbers are doubles, whole and below 2^52; the client refuses limits that would need more. Buckets and sliding windows count in
 -- ticks, for they multiply; the others in us. Every state is a string of fixed length that begins with its kind (a capital where
@@ -56,11 +57,12 @@ local has_stamps, keeps = bit_of(head_flags, 2), bit_of(head_flags, 4)
 for i = 1, count do
   local blob, at = ARGV[first + i - 1], 43
   local kind_of, flags_of, cost_of, most_of, debt_of, n_of, p_of = unpack_struct('<BBddddd', blob)
-  local unit = flags_of >= 32 and 1000 or 1
+  local unit = bit_of(flags_of, 32) and 1000 or 1
   local it = {
     key = KEYS[i], kind = kind_of, flags = flags_of, cost = cost_of, most = most_of, debt = debt_of, n = n_of, p = p_of,
     unit = unit, now = unit == 1 and us or floor(us / unit), over = 0, at = 0, used = 0, rem = 0, start = 0, stop = 0,
-    is_there = false, damaged = false, wrote = false, known = false, charged = false, outcome = 0, keeps = keeps
+    out = 0, ver = 0, till = 0, pause = 0, is_there = false, damaged = false, wrote = false, known = false, charged = false,
+    outcome = 0, keeps = keeps
   }
   wanted[kind_of] = true
   if flags_of > 0 then
@@ -73,7 +75,11 @@ for i = 1, count do
     if bit_of(flags_of, 8) then
       it.began, at = unpack_struct('<d', blob, at)
       it.began = min(it.began, us)
+      if flags_of >= 64 then
+        it.pause, at = unpack_struct('<d', blob, at)
+      end
     end
+    it.leased = flags_of >= 64
   end
   if has_stamps then
     it.charged_at, at = unpack_struct('<d', blob, at)
@@ -102,14 +108,14 @@ local function check(it, reply)
   return reply
 end
 
--- The value of a key that holds `len` bytes; nil: absent, or damaged.
-local function text_of(it, len)
+-- The value of a key that holds `len` bytes, or `long` where portions are out; nil: absent, or damaged.
+local function text_of(it, len, long)
   local seen = check(it, pcall_store('GET', it.key))
   if not seen then
     return nil
   end
   it.is_there = true
-  if #seen == len then
+  if #seen == len or #seen == long then
     return seen
   end
   it.damaged = true

@@ -4,7 +4,8 @@
  *
  * The plainest call, one item that is taken, has no head: the script's first lines answer it (hot.lua).
  *
- * Elsewhere: the bytes of an argument (script_item.c), the texts (script_text.c), replies (script_read.c).
+ * Elsewhere: the bytes of an argument (script_item.c), the texts (script_text.c), replies (script_read.c), leases
+ * (script_lease.c).
  */
 #include "base/sha256.h"
 #include "fleet/script_inside.h"
@@ -15,15 +16,16 @@ struct command {
     enum script_name script;
 };
 
-static void put_start(const struct command *command, size_t keys, size_t arguments)
+void script_put_start(struct text *out, enum script_form form, enum script_name script, size_t keys,
+                      size_t arguments)
 {
-    const struct script_source *source = script_source(command->script);
-    bool is_whole = command->form == SCRIPT_WHOLE;
+    const struct script_source *source = script_source(script);
+    bool is_whole = form == SCRIPT_WHOLE;
     struct slice hash = { source->hash, SHA1_HEX_LEN };
-    resp_put_array(command->out, (uint32_t)(3 + keys + arguments));
-    resp_put_bulk(command->out, is_whole ? SLICE("EVAL") : SLICE("EVALSHA"));
-    resp_put_bulk(command->out, is_whole ? source->text : hash);
-    resp_put_bulk_i64(command->out, (int64_t)keys);
+    resp_put_array(out, (uint32_t)(3 + keys + arguments));
+    resp_put_bulk(out, is_whole ? SLICE("EVAL") : SLICE("EVALSHA"));
+    resp_put_bulk(out, is_whole ? source->text : hash);
+    resp_put_bulk_i64(out, (int64_t)keys);
 }
 
 static void put_argument(struct text *out, const char *bytes, size_t len)
@@ -56,7 +58,8 @@ static bool put_call(const struct command *command, const struct script_call *ca
                      const struct script_head *head, struct slice record, const uint64_t *stamps)
 {
     char argument[SCRIPT_ARGUMENT_MAX];
-    put_start(command, count_keys(call, record), call->count + (head != NULL));
+    script_put_start(command->out, command->form, command->script, count_keys(call, record),
+                     call->count + (head != NULL));
     put_keys(command->out, call, record);
     if (head != NULL)
         put_argument(command->out, argument, script_put_head(call, head, argument));
@@ -161,12 +164,26 @@ bool script_put_release(struct text *out, enum script_form form, const struct sc
     return put_call(&command, call, &(struct script_head){ .verb = 'e' }, (struct slice){ NULL, 0 }, NULL);
 }
 
+/* Also of one that is not leased now: it may have been. */
+static bool has_holders(const struct script_item *item)
+{
+    return item->limit->algorithm == WEIR_TOKEN_BUCKET || item->limit->algorithm == WEIR_LEAKY_BUCKET
+           || item->limit->algorithm == WEIR_FIXED_WINDOW;
+}
+
 bool script_put_reset(struct text *out, const struct script_call *call)
 {
-    resp_put_array(out, (uint32_t)(1 + call->count));
-    resp_put_bulk(out, SLICE("DEL"));
+    char name[SCRIPT_HOLDERS_NAME_MAX];
+    size_t keys = call->count;
     for (size_t i = 0; i < call->count; i++)
+        keys += has_holders(&call->items[i]);
+    resp_put_array(out, (uint32_t)(1 + keys));
+    resp_put_bulk(out, SLICE("DEL"));
+    for (size_t i = 0; i < call->count; i++) {
         resp_put_bulk(out, call->items[i].name);
+        if (has_holders(&call->items[i]))
+            resp_put_bulk(out, (struct slice){ name, script_holders_name(call->items[i].name, name) });
+    }
     return !out->is_cut;
 }
 

@@ -12,7 +12,15 @@
 #define MANTISSA ((UINT64_C(1) << 52) - 1)
 #define MICROSECOND_NS 1000u
 
-enum { ITEM_CHARGES = 1, ITEM_WATCHED = 2, ITEM_RETRY = 4, ITEM_EMPTY = 8, ITEM_ESTIMATE = 16, ITEM_MS = 32 };
+enum {
+    ITEM_CHARGES = 1,
+    ITEM_WATCHED = 2,
+    ITEM_RETRY = 4,
+    ITEM_EMPTY = 8,
+    ITEM_ESTIMATE = 16,
+    ITEM_MS = 32,
+    ITEM_LEASED = 64
+};
 
 static char *put_byte(char *to, unsigned byte)
 {
@@ -21,7 +29,7 @@ static char *put_byte(char *to, unsigned byte)
 }
 
 /* An IEEE 754 double, little endian: eleven bits of exponent above 52 of what follows the leading one. */
-static char *put_number(char *to, uint64_t number)
+char *script_put_number(char *to, uint64_t number)
 {
     uint64_t x = number < NUMBER_MAX ? number : NUMBER_MAX, bits = 0;
     if (x > 0) {
@@ -65,10 +73,10 @@ static unsigned flags_of(const struct script_call *call, const struct script_ite
     return (limit->refused == WEIR_REFUSAL_CHARGED ? ITEM_CHARGES : 0u) | (item->is_watched ? ITEM_WATCHED : 0u)
            | (item->retry.len > 0 ? ITEM_RETRY : 0u) | (limit->state_lost == WEIR_LOST_EMPTY ? ITEM_EMPTY : 0u)
            | (item->is_estimate && call->verb == SCRIPT_RESERVE ? ITEM_ESTIMATE : 0u)
-           | (item->size.tick > WEIR_MICROSECOND ? ITEM_MS : 0u);
+           | (item->size.tick > WEIR_MICROSECOND ? ITEM_MS : 0u) | (item->lease.most > 0 ? ITEM_LEASED : 0u);
 }
 
-static uint64_t microseconds(weir_ns length)
+uint64_t script_microseconds(weir_ns length)
 {
     return length / MICROSECOND_NS + (length % MICROSECOND_NS != 0);
 }
@@ -79,12 +87,18 @@ static uint64_t lost_at(const struct script_call *call)
     return call->incarnation.id == 0 ? call->wall_us : call->incarnation.began_at_us;
 }
 
+/* What was in somebody's hands when the state was lost may be spent until then. */
+static uint64_t pause_of(const struct weir_lease *lease)
+{
+    return script_microseconds(lease->duration + SCRIPT_LEASE_GRACE_NS(lease->duration));
+}
+
 static char *put_calendar(char *to, const struct script_call *call, const struct weir_limit *limit)
 {
     uint64_t begins[4] = { 0, 0, 0, 0 }; /* where the zone is gone: the script finds itself outside them all */
     (void)calendar_now(limit->calendar, limit->zone, call->wall_us, begins);
     for (unsigned i = 0; i < 4; i++)
-        to = put_number(to, begins[i]);
+        to = script_put_number(to, begins[i]);
     return to;
 }
 
@@ -97,17 +111,19 @@ size_t script_put_item(const struct script_call *call, const struct script_item 
     unsigned flags = flags_of(call, item);
     char *to = put_byte(out, (unsigned char)kind_of(limit));
     to = put_byte(to, flags);
-    to = put_number(to, item->cost);
-    to = put_number(to, size->capacity);
-    to = put_number(to, size->debt);
-    to = put_number(to, is_window ? family_of(limit) : size->count);
-    to = put_number(to, size->period > 0 ? size->period : 1);
+    to = script_put_number(to, item->cost);
+    to = script_put_number(to, size->capacity);
+    to = script_put_number(to, size->debt);
+    to = script_put_number(to, is_window ? family_of(limit) : size->count);
+    to = script_put_number(to, size->period > 0 ? size->period : 1);
     if ((flags & ITEM_RETRY) != 0)
-        to = put_number(to, microseconds(limit->retries_free_within));
+        to = script_put_number(to, script_microseconds(limit->retries_free_within));
     if ((flags & ITEM_EMPTY) != 0)
-        to = put_number(to, lost_at(call));
+        to = script_put_number(to, lost_at(call));
+    if ((flags & ITEM_EMPTY) != 0 && (flags & ITEM_LEASED) != 0)
+        to = script_put_number(to, pause_of(&item->lease));
     if (charged_at != NULL)
-        to = put_number(to, *charged_at);
+        to = script_put_number(to, *charged_at);
     if (is_calendar(limit))
         to = put_calendar(to, call, limit);
     return (size_t)(to - out);
@@ -119,11 +135,11 @@ size_t script_put_head(const struct script_call *call, const struct script_head 
     unsigned flags = head->flags | (call->has_time ? HEAD_HAS_TIME : 0u);
     char *to = put_byte(out, 'h');
     to = put_byte(to, flags);
-    to = put_number(to, call->wall_us);
-    to = put_number(to, microseconds(call->hold));
-    to = put_number(to, (unsigned char)head->verb);
-    to = put_number(to, head->cost);
-    to = put_number(to, 0);
+    to = script_put_number(to, call->wall_us);
+    to = script_put_number(to, script_microseconds(call->hold));
+    to = script_put_number(to, (unsigned char)head->verb);
+    to = script_put_number(to, head->cost);
+    to = script_put_number(to, 0);
     if (call->id.len == SCRIPT_ID_LEN) {
         memcpy(to, call->id.at, SCRIPT_ID_LEN);
         to += SCRIPT_ID_LEN;

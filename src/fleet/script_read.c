@@ -16,8 +16,7 @@ _Static_assert(TICKS_MAX <= INT64_MAX / FENCE_UNIT, "a fence stays below 2^63");
 
 enum { ANSWER_OUTCOME = 3, ANSWER_DAMAGED = 8, ANSWER_CHARGED = 16 };
 
-/* Take an array of exactly `count` integers from -1 to 2^53. */
-static bool read_integers(struct slice reply, int64_t *out, size_t count, struct slice *why)
+bool script_read_integers(struct slice reply, int64_t *out, size_t count, struct slice *why)
 {
     struct resp_reader reader = resp_reader_of(reply.at, reply.len);
     struct resp_value value;
@@ -37,7 +36,7 @@ static bool read_integers(struct slice reply, int64_t *out, size_t count, struct
     return !resp_next(&reader, &value);
 }
 
-static weir_ns length_of(int64_t ticks, weir_ns tick)
+weir_ns script_length(int64_t ticks, weir_ns tick)
 {
     if (ticks < 0 || (uint64_t)ticks > WEIR_HORIZON / tick)
         return WEIR_NO_TIME;
@@ -55,8 +54,8 @@ static bool read_answer(const int64_t *fields, const struct script_item *item, s
     bool is_charged = (flags & ANSWER_CHARGED) != 0;
     *out = (struct script_answer){ .outcome = outcomes[flags & ANSWER_OUTCOME],
                                    .remaining = (uint64_t)fields[1],
-                                   .retry_after = length_of(fields[2], item->size.tick),
-                                   .reset_after = length_of(fields[3], item->size.tick),
+                                   .retry_after = script_length(fields[2], item->size.tick),
+                                   .reset_after = script_length(fields[3], item->size.tick),
                                    .was_damaged = (flags & ANSWER_DAMAGED) != 0,
                                    .is_charged = is_charged,
                                    .charged_at = (uint64_t)fields[4] };
@@ -69,7 +68,7 @@ bool script_read_decide(struct slice reply, const struct script_call *call, stru
                         struct slice *why)
 {
     int64_t fields[WEIR_ASKS_MAX * FIELDS_DECIDE];
-    if (call->count > WEIR_ASKS_MAX || !read_integers(reply, fields, call->count * FIELDS_DECIDE, why))
+    if (call->count > WEIR_ASKS_MAX || !script_read_integers(reply, fields, call->count * FIELDS_DECIDE, why))
         return false;
     for (size_t i = 0; i < call->count; i++)
         if (!read_answer(&fields[i * FIELDS_DECIDE], &call->items[i], &answers[i]))
@@ -80,7 +79,7 @@ bool script_read_decide(struct slice reply, const struct script_call *call, stru
 bool script_read_settle(struct slice reply, struct script_settlement *out, struct slice *why)
 {
     int64_t fields[FIELDS_SETTLE];
-    if (!read_integers(reply, fields, FIELDS_SETTLE, why))
+    if (!script_read_integers(reply, fields, FIELDS_SETTLE, why))
         return false;
     for (size_t i = 0; i < 5; i++)
         if (fields[i] < 0 || (i < 2 && fields[i] > 1))
@@ -100,9 +99,9 @@ bool script_read_settle(struct slice reply, struct script_settlement *out, struc
 bool script_read_permit(struct slice reply, struct script_permit *out, struct slice *why)
 {
     int64_t fields[FIELDS_PERMIT];
-    if (!read_integers(reply, fields, FIELDS_PERMIT, why) || fields[0] < 0 || fields[0] > 1)
+    if (!script_read_integers(reply, fields, FIELDS_PERMIT, why) || fields[0] < 0 || fields[0] > 1)
         return false;
-    *out = (struct script_permit){ fields[0] == 1, length_of(fields[1], WEIR_MICROSECOND) };
+    *out = (struct script_permit){ fields[0] == 1, script_length(fields[1], WEIR_MICROSECOND) };
     return true;
 }
 

@@ -51,10 +51,19 @@ static const char hold_text[] =
 #include "fleet/permit_units.lua.h"
 #include "fleet/hold.lua.h"
     ;
+
+static const char lease_text[] =
+#include "fleet/head.lua.h"
+#include "fleet/item.lua.h"
+#include "fleet/bucket.lua.h"
+#include "fleet/window.lua.h"
+#include "fleet/lease.lua.h"
+    ;
 /* clang-format on */
 
 _Static_assert(sizeof decide_text < SCRIPT_TEXT_MAX && sizeof settle_text < SCRIPT_TEXT_MAX
-                   && sizeof undo_text < SCRIPT_TEXT_MAX && sizeof hold_text < SCRIPT_TEXT_MAX,
+                   && sizeof undo_text < SCRIPT_TEXT_MAX && sizeof hold_text < SCRIPT_TEXT_MAX
+                   && sizeof lease_text < SCRIPT_TEXT_MAX,
                "SCRIPT_COMMAND_MAX holds every script");
 
 static struct script_source sources[SCRIPT_NAME_COUNT] = {
@@ -62,6 +71,7 @@ static struct script_source sources[SCRIPT_NAME_COUNT] = {
     [SCRIPT_UNDO] = { .text = { undo_text, sizeof undo_text - 1 } },
     [SCRIPT_SETTLE] = { .text = { settle_text, sizeof settle_text - 1 } },
     [SCRIPT_HOLD] = { .text = { hold_text, sizeof hold_text - 1 } },
+    [SCRIPT_LEASE] = { .text = { lease_text, sizeof lease_text - 1 } },
 };
 #define VERSION_BYTES 6
 static char version[2 * VERSION_BYTES + 1];

@@ -3,6 +3,8 @@
 -- window.lua - fixed windows, of every alignment, and the sliding-window counter.
 --
 -- Values: fixed    <Bdddd, 33 bytes: 'f', family, start, end, count; in us.
+--                  <Bdddddd, 49 bytes: the same and out, ver, once it was leased: `out` of the count is in somebody's hands; ver
+--                  counts writes.
 --         sliding  <Bdddd, 33 bytes: 's' or 'S', p, start, previous, current; in ticks, start is a multiple of p.
 --
 -- A stamp before the stored window is counted in it, from its beginning: a window that has begun is not reopened. A clock that
@@ -29,11 +31,19 @@ if wanted[102] then
   end
 
   local function fixed_stored(it)
-    local seen = text_of(it, 33)
+    local seen = text_of(it, 33, 49)
     if seen then
       local tag, family, start, stop, used = unpack_struct('<Bdddd', seen)
-      if tag == 102 and is_whole(family) and is_whole(start) and is_whole(stop) and is_whole(used) and start < stop then
+      local fits = is_whole(family) and is_whole(start) and is_whole(stop) and is_whole(used) and start < stop
+      local out, ver = 0, 0
+      if #seen == 49 then
+        out, ver = unpack_struct('<dd', seen, 34)
+        fits = fits and is_whole(out) and is_whole(ver) and out <= used
+      end
+      if tag == 102 and fits then
+        it.ver = ver
         if family == it.n then
+          it.out = out
           return start, stop, used
         end
         return
@@ -66,6 +76,7 @@ if wanted[102] then
     local start, stop, used = fixed_stored(it)
     it.start, it.stop, it.used, it.at = here, ends, 0, us
     if not start or us >= stop then
+      it.out = 0
       return
     end
     local ahead = start - us
@@ -100,7 +111,12 @@ if wanted[102] then
   end
 
   function fixed.save(it)
-    put(it, pack('<Bdddd', 102, it.n, it.start, it.stop, it.used), fixed.span(it))
+    local value = pack('<Bdddd', 102, it.n, it.start, it.stop, it.used)
+    if it.ver > 0 or it.lends then
+      it.ver = it.ver + 1
+      value = value .. pack('<dd', it.out, it.ver)
+    end
+    put(it, value, fixed.span(it))
   end
 
   function fixed.report(it, passes)

@@ -2,15 +2,19 @@
 /*
  * script_drive.h - limits and operations as lines of text become commands to a real store, and their replies lines again.
  *
- *     L INDEX ALGORITHM ALIGN CALENDAR REFUSED LOST FREE_US TICK_US CAPACITY DEBT COUNT PERIOD ZONE    a limit and its size
+ *     L INDEX ALGORITHM ALIGN CALENDAR REFUSED LOST FREE_US TICK_US CAPACITY DEBT COUNT PERIOD ZONE [MOST CHUNK DURATION_US]
+ *                                                                   a limit and its size; leased with MOST
  *     D VERB NOW_US HOLD_US ID RECORD BEGAN_US COUNT ITEM...        decide: VERB t, p, r or a; "-" is nothing
  *     U NOW_US                                                      undo the last decision
  *     S|C NOW_US ID RECORD COST COUNT ITEM...                       settle, cancel
  *     F|P NOW_US BEGAN_US COUNT ITEM...                             refund, spend
  *     N|E NOW_US ID COUNT ITEM...                                   renew, release
  *     X COUNT ITEM...                                               reset
+ *     K NOW_US RUN LABEL BEGAN_US COUNT MESSAGE...                  messages about leases
+ *     H KEY                                                         who holds portions of a key
  *     !                                                             answer what is outstanding
- * An ITEM is LIMIT KEY COST RETRY FLAGS (1 watched, 2 estimate). NOW_US 0: by the store's own clock.
+ * An ITEM is LIMIT KEY COST RETRY FLAGS (1 watched, 2 estimate), a MESSAGE is LIMIT KEY SEQ USED GIVE WANT VERSION USED AT, the last
+ * three as seen. NOW_US 0: by the store's own clock.
  */
 #ifndef WEIR_TEST_SCRIPT_DRIVE_H
 #define WEIR_TEST_SCRIPT_DRIVE_H
@@ -29,6 +33,8 @@ struct drive_operation {
     char kind;
     struct script_call call;
     struct script_item items[WEIR_ASKS_MAX];
+    struct script_lease_call lease_call;
+    struct script_lease leases[SCRIPT_LEASES_MAX];
     char line[1 << 14]; /* what slices point into */
 };
 
@@ -36,6 +42,7 @@ static struct {
     int socket;
     struct weir_limit limits[DRIVE_LIMITS];
     struct weir_shared_size sizes[DRIVE_LIMITS];
+    struct weir_lease leases[DRIVE_LIMITS];
     char zones[DRIVE_LIMITS][64];
     struct drive_operation ring[DRIVE_WINDOW];
     unsigned first, count; /* of the ring, outstanding */
@@ -80,6 +87,9 @@ static void drive_limit(char **rest)
     struct slice zone = drive_word(rest);
     (void)snprintf(drive.zones[i], sizeof drive.zones[i], "%.*s", (int)zone.len, zone.len > 0 ? zone.at : "");
     limit->zone = zone.len > 0 ? drive.zones[i] : NULL;
+    drive.leases[i].most = drive_number(rest);
+    drive.leases[i].chunk = drive_number(rest);
+    drive.leases[i].duration = drive_number(rest) * WEIR_MICROSECOND;
 }
 
 static void drive_items(struct drive_operation *operation, char **rest)
@@ -89,13 +99,41 @@ static void drive_items(struct drive_operation *operation, char **rest)
     for (size_t i = 0; i < operation->call.count; i++) {
         size_t limit = (size_t)drive_number(rest) % DRIVE_LIMITS;
         struct script_item *item = &operation->items[i];
-        *item = (struct script_item){ .limit = &drive.limits[limit], .size = drive.sizes[limit] };
+        *item = (struct script_item){ .limit = &drive.limits[limit],
+                                      .size = drive.sizes[limit],
+                                      .lease = drive.leases[limit] };
         item->name = drive_word(rest);
         item->cost = drive_number(rest);
         item->retry = drive_word(rest);
         uint64_t flags = drive_number(rest);
         item->is_watched = (flags & 1) != 0;
         item->is_estimate = (flags & 2) != 0;
+    }
+}
+
+static void drive_messages(struct drive_operation *operation, char **rest)
+{
+    struct script_lease_call *call = &operation->lease_call;
+    *call = (struct script_lease_call){ .leases = operation->leases, .wall_us = drive_number(rest) };
+    call->has_time = call->wall_us > 0;
+    call->run = drive_number(rest);
+    call->label = drive_word(rest);
+    call->incarnation = (struct incarnation){ 1, drive_number(rest) };
+    call->count = (size_t)drive_number(rest);
+    for (size_t i = 0; i < call->count && i < SCRIPT_LEASES_MAX; i++) {
+        size_t limit = (size_t)drive_number(rest) % DRIVE_LIMITS;
+        struct script_lease *lease = &operation->leases[i];
+        *lease = (struct script_lease){ .limit = &drive.limits[limit],
+                                        .size = drive.sizes[limit],
+                                        .lease = drive.leases[limit] };
+        lease->name = drive_word(rest);
+        lease->seq = drive_number(rest);
+        lease->used = drive_number(rest);
+        lease->give = drive_number(rest);
+        lease->want = drive_number(rest);
+        lease->seen.version = drive_number(rest);
+        lease->seen.used = drive_number(rest);
+        lease->seen.at = drive_number(rest);
     }
 }
 
@@ -157,6 +195,45 @@ static void drive_tell_decision(struct drive_operation *operation, struct slice 
     printf("\n");
 }
 
+static void drive_tell_leases(struct drive_operation *operation, struct slice reply)
+{
+    struct slice why;
+    struct script_lease_answer answers[SCRIPT_LEASES_MAX];
+    if (!script_read_lease(reply, &operation->lease_call, answers, &why)) {
+        printf("error %.*s\n", (int)why.len, why.at);
+        return;
+    }
+    for (size_t i = 0; i < operation->lease_call.count; i++) {
+        const struct script_lease_answer *a = &answers[i];
+        printf("%s%d %d %d %d %" PRIu64 " %" PRIu64, i > 0 ? " ; " : "", a->is_stale, a->is_repeated,
+               a->was_damaged, a->has_lost_writes, a->granted, a->left);
+        drive_length(a->ttl, WEIR_MICROSECOND);
+        printf(" %" PRIu64, a->remaining);
+        drive_length(a->retry_after, operation->leases[i].size.tick);
+        drive_length(a->ends_after, WEIR_MICROSECOND);
+        printf(" %" PRIu64 " %" PRIu64 " %" PRIu64, a->seen.version, a->seen.used, a->seen.at);
+    }
+    printf("\n");
+}
+
+static void drive_tell_holders(struct slice reply)
+{
+    struct slice why;
+    static struct script_holder holders[64];
+    struct script_holders all;
+    if (!script_read_holders(reply, holders, COUNT_OF(holders), &all, &why)) {
+        printf("error %.*s\n", (int)why.len, why.at);
+        return;
+    }
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %zu", all.out, all.granted,
+           all.returned, all.spent, all.lost, all.count);
+    for (size_t i = 0; i < all.count && i < COUNT_OF(holders); i++)
+        printf(" ; %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRId64, holders[i].run,
+               holders[i].label[0] == '\0' ? "-" : holders[i].label, holders[i].left, holders[i].wanted,
+               holders[i].expires_after / (int64_t)WEIR_MICROSECOND);
+    printf("\n");
+}
+
 static void drive_tell(struct drive_operation *operation, struct slice reply)
 {
     struct slice why;
@@ -166,6 +243,10 @@ static void drive_tell(struct drive_operation *operation, struct slice reply)
     struct resp_value value;
     if (operation->kind == 'D') {
         drive_tell_decision(operation, reply);
+    } else if (operation->kind == 'K') {
+        drive_tell_leases(operation, reply);
+    } else if (operation->kind == 'H') {
+        drive_tell_holders(reply);
     } else if (strchr("SCFP", operation->kind) != NULL) {
         if (script_read_settle(reply, &s, &why))
             printf("%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n", s.is_known,
@@ -269,6 +350,13 @@ static bool drive_put(struct drive_operation *operation, char *rest)
         drive_items(operation, &rest);
         is_put =
             operation->kind == 'N' ? script_put_renew(&out, form, call) : script_put_release(&out, form, call);
+        break;
+    case 'K':
+        drive_messages(operation, &rest);
+        is_put = script_put_lease(&out, form, &operation->lease_call);
+        break;
+    case 'H':
+        is_put = script_put_holders(&out, drive_word(&rest));
         break;
     default:
         drive_items(operation, &rest);
