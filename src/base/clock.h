@@ -15,4 +15,8 @@ uint64_t clock_monotonic(void);
 /* CLOCK_REALTIME in ns since 1970. */
 int64_t clock_wall(void);
 
+/* For how long the machine has been suspended since it started, in ns: what CLOCK_MONOTONIC leaves out. It changes only while
+   the machine is suspended. 0 where the system has no such clock. */
+uint64_t clock_asleep(void);
+
 #endif

@@ -86,22 +86,13 @@ static bool copy_call(struct block **blocks, const struct script_call *from, str
 
 /* ---- Chores ----------------------------------------------------------------------------------------------------------- */
 
-static void free_blocks(struct block *block)
-{
-    while (block != NULL) {
-        struct block *next = block->next;
-        free(block);
-        block = next;
-    }
-}
-
 static void chore_free(struct chore *chore)
 {
     due_remove(&chore->fleet->background, &chore->due);
     for (size_t i = 0; i < chore->entry_count; i++)
         journal_entry_free(chore->entries[i]);
     free(chore->errand.whole);
-    free_blocks(chore->blocks);
+    blocks_free(chore->blocks);
     free(chore);
 }
 
@@ -246,7 +237,7 @@ static bool is_limit_of(const struct weir_contract_limit *limit, const struct jo
 }
 
 /* The limit of an entry in the contract in force: where it stood, or elsewhere since a reload. NULL: there is none. */
-static const struct weir_limit *limit_of(const struct fleet *fleet, const struct journal_entry *entry)
+static const struct weir_contract_limit *limit_of(const struct fleet *fleet, const struct journal_entry *entry)
 {
     struct name_parts parts;
     size_t count = weir_contract_limit_count(fleet->contract);
@@ -257,7 +248,7 @@ static const struct weir_limit *limit_of(const struct fleet *fleet, const struct
         const struct weir_contract_limit *limit =
             (size_t)id < count ? weir_contract_limit(fleet->contract, id) : NULL;
         if (limit != NULL && is_limit_of(limit, entry, parts.limit))
-            return limit->spec;
+            return limit;
     }
     return NULL;
 }
@@ -265,11 +256,13 @@ static const struct weir_limit *limit_of(const struct fleet *fleet, const struct
 static bool add_entry(struct chore *chore, struct script_item *items, struct journal_entry *entry)
 {
     struct fleet *fleet = chore->fleet;
-    const struct weir_limit *limit = limit_of(fleet, entry);
+    const struct weir_contract_limit *limit = limit_of(fleet, entry);
     struct script_item *item = &items[chore->call.count];
-    const struct script_item seen = {
-        .name = { entry->name, entry->name_len }, .limit = limit, .size = entry->size, .cost = entry->cost
-    };
+    const struct script_item seen = { .name = { entry->name, entry->name_len },
+                                      .limit = limit == NULL ? NULL : limit->spec,
+                                      .size = entry->size,
+                                      .cost = entry->cost,
+                                      .lease = limit == NULL ? (struct weir_lease){ 0 } : limit->lease };
     if (limit == NULL || !copy_item(&chore->blocks, &seen, item)) {
         count_add(fleet->common, COUNT_SPENT_LOST, entry->cost);
         journal_entry_free(entry);
@@ -342,7 +335,7 @@ static void nurse_free(struct nurse *nurse)
 {
     due_remove(&nurse->fleet->nurses, &nurse->due);
     free(nurse->errand.whole);
-    free_blocks(nurse->blocks);
+    blocks_free(nurse->blocks);
     free(nurse);
 }
 
@@ -390,7 +383,7 @@ static void probe(struct nurse *nurse, weir_ns now)
 {
     struct fleet *fleet = nurse->fleet;
     weir_ns deadline = fleet->options.deadline;
-    free_blocks(nurse->blocks);
+    blocks_free(nurse->blocks);
     nurse->blocks = NULL;
     due_remove(&fleet->nurses, &nurse->due);
     nurse->due.at = deadline > WEIR_NO_TIME - 1 - now ? WEIR_NO_TIME - 1 : now + deadline;

@@ -24,6 +24,40 @@ static uint64_t counted(const struct fleet_common *common, enum count which)
     return atomic_load_explicit(&common->counts[which], memory_order_relaxed);
 }
 
+static void sum_holdings(const struct fleet_common *common, struct holdings_counts *sum)
+{
+    weir_ns now = atomic_load_explicit(&common->lease_now, memory_order_relaxed);
+    *sum = (struct holdings_counts){ 0 };
+    holdings_sum(common->holdings, now, sum);
+}
+
+static void count_tokens(const struct fleet_common *common, struct fleet_counters *out)
+{
+    struct holdings_counts sum;
+    holdings_totals(common->holdings, &sum);
+    out->lease_granted = sum.granted;
+    out->lease_returned = sum.returned;
+    out->lease_spent = sum.spent;
+    out->lease_lost = sum.lost;
+}
+
+void fleet_count_held(const struct fleet_common *common, uint64_t *held, uint64_t *keys)
+{
+    struct holdings_counts sum;
+    sum_holdings(common, &sum);
+    *held = sum.held;
+    *keys = sum.keys;
+}
+
+bool fleet_holds(const struct fleet_common *common)
+{
+    struct holdings_counts sum;
+    if (holdings_count(common->holdings) == 0)
+        return false;
+    sum_holdings(common, &sum);
+    return sum.held + sum.untold > 0 || sum.under_way > 0;
+}
+
 void fleet_count(const struct fleet_common *common, struct fleet_counters *out)
 {
     *out = (struct fleet_counters){
@@ -36,12 +70,17 @@ void fleet_count(const struct fleet_common *common, struct fleet_counters *out)
         .damaged = counted(common, COUNT_DAMAGED),
         .scripts = counted(common, COUNT_SCRIPTS),
         .errors = counted(common, COUNT_ERRORS),
+        .lease_commands = counted(common, COUNT_LEASE_COMMANDS),
+        .lease_messages = counted(common, COUNT_LEASE_MESSAGES),
         .spent_kept = journal_tokens(common->journal),
         .spent_told = counted(common, COUNT_SPENT_TOLD),
         .spent_lost = counted(common, COUNT_SPENT_LOST),
         .seconds_sum_ns = atomic_load_explicit(&common->seconds_sum_ns, memory_order_relaxed),
         .seconds_count = atomic_load_explicit(&common->seconds_count, memory_order_relaxed),
     };
+    for (size_t i = 0; i < FLEET_LINES; i++)
+        out->lease_decisions += atomic_load_explicit(&common->lines[i].lease_decisions, memory_order_relaxed);
+    count_tokens(common, out);
     for (size_t i = 0; i < sizeof bounds_us / sizeof *bounds_us; i++)
         out->seconds_le[i] = atomic_load_explicit(&common->seconds_le[i], memory_order_relaxed);
 }

@@ -35,13 +35,23 @@ static bool may_answer_alone(const struct fleet_work *work)
     return true;
 }
 
-static struct weir_decision denial(const struct item *item, weir_ns now, const struct denied_answer *known)
+/* What a look finds in hand is beside what the store says is left. */
+static uint64_t with_hand(const struct fleet_work *work, const struct item *item, uint64_t remaining)
+{
+    uint64_t capacity = item->ask.size.capacity;
+    if (item->hand == NULL || !work->decision->is_peek || remaining >= capacity)
+        return remaining;
+    return item->hand->have < capacity - remaining ? remaining + item->hand->have : capacity;
+}
+
+static struct weir_decision denial(const struct fleet_work *work, const struct item *item,
+                                   const struct denied_answer *known)
 {
     return (struct weir_decision){ .outcome = WEIR_DENY,
                                    .limit = item->ask.limit,
                                    .capacity = item->ask.size.capacity,
-                                   .remaining = known->remaining,
-                                   .decided_at = now,
+                                   .remaining = with_hand(work, item, known->remaining),
+                                   .decided_at = work->now,
                                    .retry_at = known->retry_at,
                                    .reset_at = known->reset_at };
 }
@@ -52,7 +62,7 @@ static uint32_t set_of(const struct fleet_work *work)
     uint64_t sum = 0;
     for (size_t i = 0; i < work->item_count; i++)
         if (work->items[i].at != NOT_ASKED && !work->items[i].ask.is_watched)
-            sum += (work->items[i].hash + work->items[i].ask.cost) * UINT64_C(0x9e3779b97f4a7c15);
+            sum += (work->items[i].hash + work->items[i].rest) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(sum >> 32);
 }
 
@@ -78,11 +88,11 @@ static bool is_known_refused(struct fleet_work *work)
         struct item *item = &work->items[i];
         struct denied_answer known;
         if (!item->may_keep
-            || !denied_find(fleet->common->denied, item->hash, work->set, item->ask.cost, work->now, &known,
+            || !denied_find(fleet->common->denied, item->hash, work->set, item->rest, work->now, &known,
                             &item->is_there)
             || !may_answer)
             continue;
-        item->decision = denial(item, work->now, &known);
+        item->decision = denial(work, item, &known);
         item->is_told = is_refused = true;
     }
     if (is_refused)
@@ -93,12 +103,12 @@ static bool is_known_refused(struct fleet_work *work)
 static void keep_refusal(struct fleet_work *work, const struct group *group, const struct item *item)
 {
     const struct script_answer *answer = &work->answers[item->at];
-    weir_ns holds = denied_holds(spec_of(work, item), &item->ask.size, item->ask.cost, answer->remaining,
-                                 answer->retry_after);
+    weir_ns holds =
+        denied_holds(spec_of(work, item), &item->ask.size, item->rest, answer->remaining, answer->retry_after);
     const struct denied_seen seen = {
-        item->ask.cost, group->errand.now,
-        holds,          work->generation,
-        work->set,      { answer->remaining, item->decision.retry_at, item->decision.reset_at }
+        item->rest, group->errand.now,
+        holds,      work->generation,
+        work->set,  { answer->remaining, item->decision.retry_at, item->decision.reset_at }
     };
     if (item->may_keep && may_answer_alone(work))
         denied_learn(work->fleet->common->denied, item->hash, &seen);
@@ -124,31 +134,21 @@ static void keep_refusals(struct fleet_work *work, const struct group *group)
 
 /* ---- Answers of the store ------------------------------------------------------------------------------------------------ */
 
-static struct weir_decision decision_of(const struct item *item, const struct script_answer *answer,
-                                        weir_ns now)
+static struct weir_decision decision_of(const struct fleet_work *work, const struct item *item,
+                                        const struct script_answer *answer, weir_ns now)
 {
     bool passes = !refuses(answer->outcome);
     return (struct weir_decision){
         .outcome = answer->outcome,
         .limit = item->ask.limit,
         .capacity = item->ask.size.capacity,
-        .remaining = answer->remaining,
+        .remaining = with_hand(work, item, answer->remaining),
         .decided_at = now,
         .retry_at = answer->outcome == WEIR_NEVER   ? WEIR_NO_TIME
                     : passes && item->ask.cost != 0 ? now
                                                     : later(now, answer->retry_after),
         .reset_at = later(now, answer->reset_after),
     };
-}
-
-static void tell_damage(struct fleet_work *work, const struct item *item)
-{
-    struct fleet *fleet = work->fleet;
-    const char *limit = work->limits[item->ask.limit].name;
-    count_add(fleet->common, COUNT_DAMAGED, 1);
-    if (common_may_tell(fleet->common, slice_of(limit), fleet->now))
-        fleet_log(fleet, "event=store-key-damaged limit=%s key=%.*s", limit,
-                  (int)(item->name.len < 200 ? item->name.len : 200), item->name.at);
 }
 
 static void read_answers(struct fleet_work *work, struct group *group)
@@ -160,11 +160,11 @@ static void read_answers(struct fleet_work *work, struct group *group)
         if (item->group != group)
             continue;
         const struct script_answer *answer = &work->answers[item->at];
-        item->decision = decision_of(item, answer, now);
+        item->decision = decision_of(work, item, answer, now);
         item->is_told = true;
         work->is_refused |= !item->ask.is_watched && refuses(answer->outcome);
         if (answer->was_damaged)
-            tell_damage(work, item);
+            fleet_tell_damage(work->fleet, work->limits[item->ask.limit].name, item->name);
     }
     keep_refusals(work, group);
 }
@@ -185,13 +185,7 @@ static void tell_unlimited(struct fleet_work *work)
         struct item *item = &work->items[i];
         if (!item->ask.size.is_unlimited)
             continue;
-        item->decision = (struct weir_decision){ .outcome = WEIR_ALLOW,
-                                                 .limit = item->ask.limit,
-                                                 .capacity = WEIR_UNLIMITED,
-                                                 .remaining = WEIR_UNLIMITED,
-                                                 .decided_at = work->heard_at,
-                                                 .retry_at = work->heard_at,
-                                                 .reset_at = work->heard_at };
+        item->decision = decision_unlimited(&item->ask, work->heard_at);
         item->is_told = true;
     }
 }
@@ -235,13 +229,16 @@ static void finish(struct fleet_work *work)
         undo_groups(work);
     release_unsure(work);
     tell_unlimited(work);
+    tell_hands(work);
     write_met(work);
     decision->passes = !work->is_refused;
     decision->fence = decision->handle != NULL ? first_fence(work) : 0;
     work->is_done = true;
     decision->done(decision); /* its memory may be gone behind it */
-    if (!work->is_undone && !work->is_refused)
+    bool is_kept = !work->is_undone && !work->is_refused;
+    if (is_kept)
         note_spending(work);
+    settle_hands(work, is_kept);
     work_free(work);
 }
 
@@ -294,6 +291,7 @@ static void advance(struct fleet_work *work)
     bool is_peek = work->decision->is_peek;
     while (work->next_group < work->group_count && (is_peek || (work->in_flight == 0 && !work->is_refused)))
         send_group(work, &work->groups[work->next_group++]);
+    tell_misses(work);
     work->is_advancing = false;
     if (work->in_flight == 0)
         finish(work);
@@ -305,6 +303,7 @@ static struct weir_outage refuse_here(const struct group *group)
     struct fleet *fleet = group->work->fleet;
     struct outage *outage = fleet->carrier->outage(fleet->carrier, group->errand.slot);
     struct weir_outage away = outage_refused(outage, fleet->now);
+    common_troubled(fleet->common);
     background_nurse(fleet, outage, group->errand.slot, group->errand.tag, fleet->now);
     return away;
 }
@@ -363,6 +362,7 @@ static struct weir_outage refuse_all_here(struct fleet *fleet, const struct weir
                                    name_write(&shared->limits[ask->limit], ask->key, ask->key_len, name) };
     struct outage *outage = fleet->carrier->outage(fleet->carrier, name_slot(written));
     struct weir_outage away = outage_refused(outage, fleet->now);
+    common_troubled(fleet->common);
     background_nurse(fleet, outage, name_slot(written), name_tag(written), fleet->now);
     return away;
 }
@@ -396,27 +396,43 @@ static void answer_without_work(struct fleet *fleet, const struct weir_shared *s
     decision->done(decision);
 }
 
-void fleet_decide(struct fleet *fleet, const struct weir_shared *shared, struct fleet_decision *decision)
+void decide_by_store(struct fleet *fleet, const struct weir_shared *shared, struct fleet_decision *decision,
+                     struct fleet_hands *hands)
 {
-    fleet_advance(fleet, decision->now);
     struct fleet_work *work = work_new(fleet, decision->now, decision_expire);
     decision->work = work;
-    if (work != NULL)
+    if (work != NULL) {
         work->decision = decision;
-    if (work == NULL || !read_questions(work, shared)) {
+        work->is_look = decision->is_peek;
+    }
+    if (work == NULL || !read_questions(work, shared, hands)) {
         if (work != NULL)
             work_free(work);
+        if (hands != NULL)
+            hands_undo(fleet, hands);
         decision->work = NULL;
         answer_without_work(fleet, shared, decision);
     } else if (is_known_refused(work)) {
         work->is_refused = true;
         work->next_group = work->group_count;
+        tell_misses(work);
         finish(work);
     } else if (decision->by_policy) {
         skip_store(work);
     } else {
         advance(work);
     }
+}
+
+void fleet_decide(struct fleet *fleet, const struct weir_shared *shared, struct fleet_decision *decision)
+{
+    decision->work = NULL;
+    decision->hands = NULL;
+    fleet_advance(fleet, decision->now);
+    if (hands_may_reach(shared, decision))
+        hands_decide(fleet, shared, decision);
+    else
+        decide_by_store(fleet, shared, decision, NULL);
     fleet_rewake(fleet);
 }
 
@@ -437,6 +453,7 @@ void fleet_forget(struct fleet *fleet, struct fleet_decision *decision)
         }
     }
     release_unsure(work);
+    settle_hands(work, false);
     work_free(work);
     fleet_rewake(fleet);
 }
@@ -444,6 +461,8 @@ void fleet_forget(struct fleet *fleet, struct fleet_decision *decision)
 void fleet_undo(struct fleet *fleet, struct fleet_decision *decision)
 {
     struct fleet_work *work = decision->work;
+    if (decision->hands != NULL)
+        decision->hands->is_undone = true;
     if (work == NULL || !work->is_done)
         return;
     undo_groups(work);

@@ -12,6 +12,8 @@ static uint64_t away_items(const struct fleet_work *work)
     uint64_t bits = 0;
     for (size_t i = 0; i < work->item_count; i++) {
         const struct group *group = work->items[i].group;
+        if (is_in_hand(&work->items[i]))
+            continue;
         if (group != NULL && (group->state == GROUP_AWAY || group->state == GROUP_UNSURE))
             bits |= UINT64_C(1) << i;
     }
@@ -29,6 +31,7 @@ static bool fall_back(struct fleet_work *work, uint64_t asked, bool is_peek, str
     shared->count = work->item_count;
     for (size_t i = 0; i < work->item_count; i++) {
         shared->asks[i] = work->items[i].ask;
+        shared->asks[i].cost = work->items[i].rest;
         if (work->items[i].group != NULL)
             outages[i] = work->items[i].group->away;
     }
@@ -70,16 +73,16 @@ void note_spending(struct fleet_work *work)
     for (size_t i = 0; i < work->item_count; i++) {
         const struct item *item = &work->items[i];
         const struct weir_decision *decision = &item->decision;
-        if (item->group == NULL || item->group->state != GROUP_AWAY || item->ask.cost == 0)
+        if (item->group == NULL || item->group->state != GROUP_AWAY || item->rest == 0)
             continue;
         if (!item->is_told || decision->policy != WEIR_POLICY_LOCAL || decision->outcome != WEIR_ALLOW)
             continue;
         const struct journal_spent spent = {
             item->name,     item->ask.limit, item->algorithm,
-            item->ask.size, item->ask.cost,  spec_of(work, item)->align == WEIR_ALIGN_FIRST_REQUEST
+            item->ask.size, item->rest,      spec_of(work, item)->align == WEIR_ALIGN_FIRST_REQUEST
         };
         if (!journal_spend(fleet->common->journal, &spent, work->heard_at,
                            fleet_wall_ns(fleet, work->heard_at)))
-            count_add(fleet->common, COUNT_SPENT_LOST, item->ask.cost);
+            count_add(fleet->common, COUNT_SPENT_LOST, item->rest);
     }
 }

@@ -7,14 +7,18 @@
  */
 #include "fleet/decide.h"
 
-static bool copy_ask(struct fleet_work *work, struct item *item, const struct weir_shared_ask *ask)
+static bool copy_ask(struct fleet_work *work, struct item *item, const struct weir_shared_ask *ask,
+                     const struct hand *hand)
 {
     char name[NAME_MAX_LEN];
     struct slice key, retry;
     const struct slice own_key = { (const char *)ask->key, ask->key_len };
     const struct slice own_retry = { ask->retry_id, ask->retry_id == NULL ? 0 : ask->retry_id_len };
-    *item =
-        (struct item){ .ask = *ask, .at = NOT_ASKED, .algorithm = work->limits[ask->limit].spec->algorithm };
+    *item = (struct item){ .ask = *ask,
+                           .at = NOT_ASKED,
+                           .algorithm = work->limits[ask->limit].spec->algorithm,
+                           .rest = ask->cost - (hand == NULL ? 0 : hand->taken),
+                           .hand = hand };
     const struct slice written = { name, name_write(&work->limits[ask->limit], ask->key, ask->key_len, name) };
     if (!block_copy(&work->blocks, own_key, &key) || !block_copy(&work->blocks, own_retry, &retry)
         || !block_copy(&work->blocks, written, &item->name))
@@ -38,12 +42,18 @@ static bool goes_before(const struct fleet_work *work, const struct item *x, con
     return keys != 0 ? keys < 0 : x->ask.key_len < y->ask.key_len;
 }
 
+/* A look asks of what is in hand, too: how much is left beside it. */
+static bool is_asked(const struct fleet_work *work, const struct item *item)
+{
+    return !item->ask.size.is_unlimited && (!is_in_hand(item) || work->decision->is_peek);
+}
+
 /* Indices of the items that are asked, in order. Few enough to sort by insertion. */
 static size_t sort_items(const struct fleet_work *work, uint8_t *sorted)
 {
     size_t count = 0;
     for (size_t i = 0; i < work->item_count; i++) {
-        if (work->items[i].ask.size.is_unlimited)
+        if (!is_asked(work, &work->items[i]))
             continue;
         size_t at = count++;
         for (; at > 0 && goes_before(work, &work->items[i], &work->items[sorted[at - 1]]); at--)
@@ -69,9 +79,10 @@ static bool fill_asked(struct fleet_work *work, struct group *group, struct item
     *asked = (struct script_item){ .name = item->name,
                                    .limit = spec_of(work, item),
                                    .size = item->ask.size,
-                                   .cost = item->ask.cost,
+                                   .cost = item->rest,
                                    .is_watched = item->ask.is_watched,
-                                   .is_estimate = item->ask.is_estimate };
+                                   .is_estimate = item->ask.is_estimate,
+                                   .lease = item->ask.lease };
     group->binds |= !item->ask.is_watched;
     group->call.count++;
     if (item->ask.retry_id == NULL)
@@ -170,17 +181,38 @@ static bool make_groups(struct fleet_work *work)
     return true;
 }
 
-bool read_questions(struct fleet_work *work, const struct weir_shared *shared)
+/* The hands of its asks; NULL and true: there are none. */
+static bool copy_hands(struct fleet_work *work, size_t count, const struct fleet_hands *hands,
+                       const struct hand **out)
+{
+    *out = NULL;
+    if (hands == NULL)
+        return true;
+    struct hand *copied = block_claim(&work->blocks, count * sizeof *copied);
+    if (copied == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (hands->reached >> i & 1)
+            copied[i] = hands->each[i];
+    *out = copied;
+    return true;
+}
+
+bool read_questions(struct fleet_work *work, const struct weir_shared *shared, const struct fleet_hands *hands)
 {
     struct fleet *fleet = work->fleet;
+    const struct hand *own;
     work->limits = shared->limits;
     work->rules = shared->rules;
     work->items = block_claim(&work->blocks, (shared->count + 1) * sizeof *work->items);
-    if (work->items == NULL)
+    if (work->items == NULL || !copy_hands(work, shared->count, hands, &own))
         return false;
-    for (; work->item_count < shared->count; work->item_count++)
-        if (!copy_ask(work, &work->items[work->item_count], &shared->asks[work->item_count]))
+    for (; work->item_count < shared->count; work->item_count++) {
+        size_t i = work->item_count;
+        const struct hand *hand = hands != NULL && hands->reached >> i & 1 ? &own[i] : NULL;
+        if (!copy_ask(work, &work->items[i], &shared->asks[i], hand))
             return false;
+    }
     bool needs_id = work->decision->kind != FLEET_CHECK && !work->decision->is_peek;
     return (!needs_id || fleet_draw(fleet, work->secret)) && make_groups(work);
 }

@@ -90,6 +90,7 @@ static void tell_failure(struct errand *errand, weir_ns now, bool is_mute, const
         errand->away = outage_now(outage);
     else
         errand->away = is_mute ? outage_failed(outage, now) : outage_refused(outage, now);
+    common_troubled(errand->fleet->common);
     outage_say(outage, said);
     if (!errand->is_probe && !errand->is_asked_on)
         background_nurse(errand->fleet, outage, errand->slot, errand->tag, now);
@@ -116,6 +117,10 @@ static void hand_to_carrier(struct errand *errand)
     struct fleet *fleet = errand->fleet;
     errand->is_under_way = true;
     count_add(fleet->common, COUNT_COMMANDS, 1);
+    if (errand->lease_messages > 0) {
+        count_add(fleet->common, COUNT_LEASE_COMMANDS, 1);
+        count_add(fleet->common, COUNT_LEASE_MESSAGES, errand->lease_messages);
+    }
     fleet->carrier->send(fleet->carrier, &errand->call); /* the errand may be gone behind it */
 }
 

@@ -92,7 +92,9 @@ struct fleet_decision {
     uint64_t fence;     /* ns, so that it is above those of a limit that was one of a process before */
     weir_ns expires_at; /* of the permit, or of the reservation; by our clock, not later than the store's */
 
-    struct fleet_work *work; /* the fleet's */
+    struct fleet_work
+        *work; /* the fleet's, as is the next one: what it has of the process's leases, within done() */
+    struct fleet_hands *hands;
 };
 
 /* `shared` is lent for the call; shared->rules are held by the caller until done(). */
@@ -140,9 +142,9 @@ void fleet_operation_forget(struct fleet *fleet, struct fleet_operation *operati
 /* ---- Leases --------------------------------------------------------------------------------------------------------------- */
 
 /* Give back all that this process holds, and take no more: before the end. It takes a round trip; fleet_holds() says when it is
-   done. The first fleet of the process that is asked does it for all of them. */
+   done. The first fleet of the process that is asked does it for all of them, while it is driven. */
 void fleet_hand_back(struct fleet *fleet, weir_ns now);
-/* Tokens in hand, and messages under way about them. Threads: any. */
+/* Tokens in hand, or spent and not told to the store, or messages under way. Threads: any. */
 bool fleet_holds(const struct fleet_common *common);
 
 /* How many decisions and operations are under way, and end all of them by policy. */
@@ -169,8 +171,6 @@ struct fleet_counters {
     uint64_t lease_decisions; /* answered out of the hand, without a command */
     uint64_t lease_granted, lease_returned, lease_spent; /* tokens: as answered by the store */
     uint64_t lease_lost;     /* tokens in hand, or reports of them, that ended with their lease */
-    uint64_t lease_held;     /* tokens in hand now: stranded while nobody spends them */
-    uint64_t lease_keys;     /* of which something is held now */
     uint64_t seconds_le[12]; /* round trips by upper bound, see FLEET_SECONDS */
     uint64_t seconds_sum_ns, seconds_count;
 };
@@ -179,5 +179,7 @@ struct fleet_counters {
         50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 1000000 \
     }
 void fleet_count(const struct fleet_common *common, struct fleet_counters *out);
+/* Tokens in hand now, stranded while nobody spends them, and of how many keys. Walks all that is held: not often. Threads: any. */
+void fleet_count_held(const struct fleet_common *common, uint64_t *held, uint64_t *keys);
 
 #endif

@@ -567,8 +567,27 @@ static void sum_entry(const struct holding *holding, struct holdings_counts *out
 {
     out->held += holding->have;
     out->keys += holding->have > 0;
-    out->untold += holding->used + holding->gone;
+    out->untold += holding->used + holding->gone + holding->flight.used;
     out->under_way += holding->flight.seq > 0;
+}
+
+static void add_totals(struct holdings_counts *out, const struct holdings_counts *shard)
+{
+    out->granted += shard->granted;
+    out->returned += shard->returned;
+    out->spent += shard->spent;
+    out->lost += shard->lost;
+}
+
+void holdings_totals(struct holdings *holdings, struct holdings_counts *out)
+{
+    *out = (struct holdings_counts){ 0 };
+    for (size_t i = 0; i < HOLDINGS_SHARDS; i++) {
+        struct shard *shard = &holdings->shards[i];
+        (void)pthread_mutex_lock(&shard->lock);
+        add_totals(out, &shard->counts);
+        unlock_shard(shard);
+    }
 }
 
 void holdings_sum(struct holdings *holdings, weir_ns now, struct holdings_counts *out)
@@ -587,10 +606,7 @@ void holdings_sum(struct holdings *holdings, weir_ns now, struct holdings_counts
             shard->counts.lost += ended;
             sum_entry(&slot->entry->holding, out);
         }
-        out->granted += shard->counts.granted;
-        out->returned += shard->counts.returned;
-        out->spent += shard->counts.spent;
-        out->lost += shard->counts.lost;
+        add_totals(out, &shard->counts);
         unlock_shard(shard);
     }
 }

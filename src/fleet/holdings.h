@@ -105,6 +105,8 @@ struct holdings_counts {
     uint64_t untold;                         /* spent or ended, and the store has not been told */
     size_t under_way;                        /* messages not answered yet */
 };
+/* Those since the start alone; the others are 0. Cheap. */
+void holdings_totals(struct holdings *holdings, struct holdings_counts *out);
 /* Walks the table. */
 void holdings_sum(struct holdings *holdings, weir_ns now, struct holdings_counts *out);
 

@@ -268,7 +268,8 @@ static bool fill_item(struct fleet_work *work, const struct weir_shared *shared,
                                   .size = ask->size,
                                   .cost = work->operation->cost,
                                   .is_watched = ask->is_watched,
-                                  .is_estimate = ask->is_estimate };
+                                  .is_estimate = ask->is_estimate,
+                                  .lease = ask->lease };
     return block_copy(&work->blocks, written, &item->name);
 }
 

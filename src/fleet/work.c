@@ -53,6 +53,27 @@ bool block_copy(struct block **blocks, struct slice from, struct slice *out)
     return true;
 }
 
+void blocks_free(struct block *blocks)
+{
+    while (blocks != NULL) {
+        struct block *next = blocks->next;
+        free(blocks);
+        blocks = next;
+    }
+}
+
+/* The first one is the last of the chain. */
+void blocks_rewind(struct block **blocks)
+{
+    while (*blocks != NULL && (*blocks)->next != NULL) {
+        struct block *next = (*blocks)->next;
+        free(*blocks);
+        *blocks = next;
+    }
+    if (*blocks != NULL)
+        (*blocks)->used = 0;
+}
+
 /* ---- Deadlines ---------------------------------------------------------------------------------------------------- */
 
 void due_list_init(struct due_list *list)
@@ -128,24 +149,13 @@ struct fleet_work *work_new(struct fleet *fleet, weir_ns now, void (*expire)(str
     return work;
 }
 
-/* All blocks but the first one, which is the last of the chain. */
-static void free_blocks(struct fleet_work *work)
-{
-    while (work->blocks->next != NULL) {
-        struct block *next = work->blocks->next;
-        free(work->blocks);
-        work->blocks = next;
-    }
-    work->blocks->used = 0;
-}
-
 void work_free(struct fleet_work *work)
 {
     struct fleet *fleet = work->fleet;
     due_remove(&fleet->works, &work->due);
     for (size_t i = 0; i < work->group_count; i++)
         free(work->groups[i].errand.whole);
-    free_blocks(work);
+    blocks_rewind(&work->blocks);
     if (fleet->spare_count < FLEET_SPARE_WORKS) {
         work->next_spare = fleet->spare;
         fleet->spare = work;

@@ -20,6 +20,7 @@
 
 #include "fleet/denied.h"
 #include "fleet/fleet.h"
+#include "fleet/holdings.h"
 #include "fleet/journal.h"
 #include "fleet/name.h"
 #include "fleet/script.h"
@@ -53,6 +54,9 @@ struct block {
 /* NULL: out of memory. Zeroed. */
 void *block_claim(struct block **blocks, size_t size);
 bool block_copy(struct block **blocks, struct slice from, struct slice *out);
+/* Free them; or all but the first, which is empty then. */
+void blocks_free(struct block *blocks);
+void blocks_rewind(struct block **blocks);
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------------ */
 
@@ -72,23 +76,6 @@ weir_ns due_next(const struct due_list *list);
 
 /* ---- The fleet ----------------------------------------------------------------------------------------------------- */
 
-struct fleet_common {
-    struct outages *outages;
-    struct denied *denied;
-    struct journal *journal;
-    /* Of struct fleet_counters, in its order; relaxed: they are only counted. */
-    _Atomic uint64_t counts[12];
-    _Atomic uint64_t seconds_le[12], seconds_sum_ns, seconds_count;
-    /* What the log was told lately, by kind: under `lock`. */
-    pthread_mutex_t lock;
-    struct told {
-        uint64_t kind;
-        weir_ns at;
-    } told[FLEET_KINDS];
-};
-/* Whether a line of this kind ("NOPERM") is to be written: once a minute each. */
-bool common_may_tell(struct fleet_common *common, struct slice kind, weir_ns now);
-
 /* Which of fleet_common.counts. */
 enum count {
     COUNT_COMMANDS,
@@ -102,8 +89,52 @@ enum count {
     COUNT_ERRORS,
     COUNT_SPENT_TOLD,
     COUNT_SPENT_LOST,
+    COUNT_LEASE_COMMANDS,
+    COUNT_LEASE_MESSAGES,
     COUNT_COUNT
 };
+
+/* Decisions out of the hand touch nothing that another loop writes all the time, but for this: so each loop has a line. */
+#define FLEET_LINES 16
+struct count_line {
+    _Alignas(64) _Atomic uint64_t lease_decisions;
+};
+
+struct lessee;
+
+struct fleet_common {
+    struct outages *outages;
+    struct denied *denied;
+    struct journal *journal;
+    struct holdings *holdings;
+    uint64_t run; /* of its leases; never 0. Both are written before the first fleet_new() */
+    char label[SCRIPT_LABEL_MAX + 1];
+    /* Of struct fleet_counters, in its order; relaxed: they are only counted. */
+    _Atomic uint64_t counts[COUNT_COUNT];
+    _Atomic uint64_t seconds_le[12], seconds_sum_ns, seconds_count;
+    struct count_line lines[FLEET_LINES];
+    _Atomic unsigned fleets; /* made so far: which line is next */
+    /* The lease's clock as last read by any loop: for those who count and have no clock. Relaxed. */
+    _Atomic weir_ns lease_now;
+    /* Failures of nodes since all were well; 0: no outage is on anywhere. Added to (release) once the outage is written, read
+       (acquire) before one is looked for. */
+    _Atomic uint64_t troubles;
+    atomic_bool hands_back; /* one loop gives everything back. Relaxed: who is first does it */
+    /* Loops that collect messages about leases, under `lock`. */
+    struct lessee *lessees;
+    /* What the log was told lately, by kind: under `lock`. */
+    pthread_mutex_t lock;
+    struct told {
+        uint64_t kind;
+        weir_ns at;
+    } told[FLEET_KINDS];
+};
+/* Whether a line of this kind ("NOPERM") is to be written: once a minute each. */
+bool common_may_tell(struct fleet_common *common, struct slice kind, weir_ns now);
+/* An outage has begun or goes on; and: whether there is none any more. */
+void common_troubled(struct fleet_common *common);
+void common_look_for_trouble(struct fleet_common *common);
+
 void count_add(struct fleet_common *common, enum count which, uint64_t by);
 void count_round_trip(struct fleet_common *common, weir_ns length);
 
@@ -114,6 +145,10 @@ struct fleet {
     struct fleet_options options;
     int64_t wall_offset;
     weir_ns now;
+    weir_ns asleep, asleep_at; /* options.asleep(), and at which `now` */
+    struct count_line *line;
+    struct lessee *lessee;
+    weir_ns lessee_at; /* when lessee_tick() has something to do: the lessee's */
     weir_ns told_next; /* what fleet_next() said last */
     struct due_list works, background, nurses;
     struct fleet_work *spare;
@@ -133,6 +168,8 @@ struct fleet {
 /* The reading for something that came in now and belongs to what was asked at `asked_at`. */
 weir_ns fleet_reading(const struct fleet *fleet, weir_ns asked_at);
 void fleet_advance(struct fleet *fleet, weir_ns now);
+/* The lease's clock of this turn: goes on while the machine sleeps, and is never that of decisions. */
+weir_ns fleet_lease_now(struct fleet *fleet);
 /* Tell whoever drives when the next instant came nearer. At the end of every public call. */
 void fleet_rewake(struct fleet *fleet);
 uint64_t fleet_wall_ns(const struct fleet *fleet, weir_ns now);
@@ -141,6 +178,8 @@ uint64_t fleet_wall_ns(const struct fleet *fleet, weir_ns now);
 bool fleet_draw(struct fleet *fleet, uint8_t out[FLEET_RANDOM_LEN]);
 /* Such bytes as an id of the script's. */
 void fleet_write_id(const uint8_t bytes[FLEET_RANDOM_LEN], char out[SCRIPT_ID_LEN]);
+/* What stood under a key could not be read, and began afresh: counted and told. */
+void fleet_tell_damage(struct fleet *fleet, const char *limit, struct slice name);
 /* A line for the log, as printf(). */
 void fleet_log(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -162,9 +201,10 @@ struct errand {
     void *owner;
     struct block **blocks; /* where its bytes go */
     unsigned slot;
-    struct slice tag; /* of the keys that it asks about: a probe's is of the same slot */
-    bool is_probe;    /* goes although the breaker is open, and tells it */
-    bool is_asked_on; /* goes although the breaker is open: it follows another command */
+    struct slice tag;        /* of the keys that it asks about: a probe's is of the same slot */
+    bool is_probe;           /* goes although the breaker is open, and tells it */
+    bool is_asked_on;        /* goes although the breaker is open: it follows another command */
+    unsigned lease_messages; /* of which it is made; 0: it decides or operates */
     enum script_form form;
     bool is_under_way;
     bool is_again; /* sent by its hash behind somebody else's whole script */
@@ -203,7 +243,7 @@ struct fleet_work {
     uint8_t secret[FLEET_RANDOM_LEN]; /* of its handle: the groups' ids follow from it */
     weir_ns now;                      /* the request's */
     weir_ns heard_at;
-    bool is_advancing, is_refused, is_late, is_undone, is_done;
+    bool is_advancing, is_refused, is_late, is_undone, is_done, is_look, has_missed;
     uint32_t generation, set; /* of what is known to be denied */
 };
 /* NULL: too many, or out of memory. */
