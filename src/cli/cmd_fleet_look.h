@@ -7,24 +7,11 @@
 #ifndef WEIR_CLI_CMD_FLEET_LOOK_H
 #define WEIR_CLI_CMD_FLEET_LOOK_H
 
-#include "cli/cmd_fleet.h"
-#include "cli/request.h"
+#include "cli/cmd_fleet_walk.h"
 #include "fleet/name.h"
-#include "fleet/script.h"
 
 /* Longest command about one key, without the text of a script. */
 #define COMMAND_MAX (2 * NAME_MAX_LEN + 1024)
-
-struct keys {
-    struct fleet_session session;
-    const struct weir_contract *contract;
-    const struct weir_contract_limit *limit;
-    struct cli_request chosen;
-    const char *contract_path, *store_url, *limit_name;
-    bool is_reset, is_all, is_yes, is_json;
-    bool shows_progress;
-    uint64_t seen, found, forgotten;
-};
 
 /* One key in the store, and what is asked about it. */
 struct look {
