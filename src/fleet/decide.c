@@ -229,7 +229,8 @@ static void finish(struct fleet_work *work)
         undo_groups(work);
     release_unsure(work);
     tell_unlimited(work);
-    tell_hands(work);
+    if (work->has_hands)
+        tell_hands(work);
     write_met(work);
     decision->passes = !work->is_refused;
     decision->fence = decision->handle != NULL ? first_fence(work) : 0;
@@ -238,7 +239,8 @@ static void finish(struct fleet_work *work)
     bool is_kept = !work->is_undone && !work->is_refused;
     if (is_kept)
         note_spending(work);
-    settle_hands(work, is_kept);
+    if (work->has_hands)
+        settle_hands(work, is_kept);
     work_free(work);
 }
 
@@ -291,7 +293,8 @@ static void advance(struct fleet_work *work)
     bool is_peek = work->decision->is_peek;
     while (work->next_group < work->group_count && (is_peek || (work->in_flight == 0 && !work->is_refused)))
         send_group(work, &work->groups[work->next_group++]);
-    tell_misses(work);
+    if (work->has_hands)
+        tell_misses(work);
     work->is_advancing = false;
     if (work->in_flight == 0)
         finish(work);
@@ -415,7 +418,8 @@ void decide_by_store(struct fleet *fleet, const struct weir_shared *shared, stru
     } else if (is_known_refused(work)) {
         work->is_refused = true;
         work->next_group = work->group_count;
-        tell_misses(work);
+        if (work->has_hands)
+            tell_misses(work);
         finish(work);
     } else if (decision->by_policy) {
         skip_store(work);
@@ -453,7 +457,8 @@ void fleet_forget(struct fleet *fleet, struct fleet_decision *decision)
         }
     }
     release_unsure(work);
-    settle_hands(work, false);
+    if (work->has_hands)
+        settle_hands(work, false);
     work_free(work);
     fleet_rewake(fleet);
 }

@@ -195,6 +195,7 @@ static bool copy_hands(struct fleet_work *work, size_t count, const struct fleet
         if (hands->reached >> i & 1)
             copied[i] = hands->each[i];
     *out = copied;
+    work->has_hands = true;
     return true;
 }
 

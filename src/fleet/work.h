@@ -243,7 +243,9 @@ struct fleet_work {
     uint8_t secret[FLEET_RANDOM_LEN]; /* of its handle: the groups' ids follow from it */
     weir_ns now;                      /* the request's */
     weir_ns heard_at;
-    bool is_advancing, is_refused, is_late, is_undone, is_done, is_look, has_missed;
+    bool is_advancing, is_refused, is_late, is_undone, is_done;
+    bool has_hands, is_look,
+        has_missed;           /* some of its items have a hand; nothing was taken; misses were told */
     uint32_t generation, set; /* of what is known to be denied */
 };
 /* NULL: too many, or out of memory. */
