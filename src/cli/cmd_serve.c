@@ -15,15 +15,15 @@ static const char about[] = "Answer requests by CONTRACT (default ./weir.yaml, t
                             "redis://HOST:PORT[/DB], redis+unix:///PATH, redis+sentinel://HOSTS/NAME or\n"
                             "redis+cluster://HOSTS; rediss for TLS. A password only in WEIR_STORE.\n";
 
-static bool options_fill_http(const struct option_list *http, struct server_options *out)
+static bool fill_addresses(const char *door, const struct option_list *list, const char **out, size_t *count)
 {
-    if (http->count > SERVER_ADDRESSES_MAX) {
-        complain("serve", "--http: %zu addresses; at most %d", http->count, SERVER_ADDRESSES_MAX);
+    if (list->count > SERVER_ADDRESSES_MAX) {
+        complain("serve", "--%s: %zu addresses; at most %d", door, list->count, SERVER_ADDRESSES_MAX);
         return false;
     }
-    for (size_t i = 0; i < http->count; i++)
-        out->http[i] = http->at[i];
-    out->http_count = http->count;
+    for (size_t i = 0; i < list->count; i++)
+        out[i] = list->at[i];
+    *count = list->count;
     return true;
 }
 
@@ -44,18 +44,18 @@ static bool is_free_of_secrets(const char *store_url)
 int cmd_serve(int argc, char **argv)
 {
     struct server_options server = { .contract_path = NULL };
-    struct option_list http = { .count = 0 };
+    struct option_list http = { .count = 0 }, resp = { .count = 0 };
     uint64_t workers = 0;
     uint64_t keys = 0;
     const struct option options[] = {
         { OPTION_LIST, "http", "ADDR", "listen for HTTP", &http, 0, 0 },
+        { OPTION_LIST, "resp", "ADDR", "listen for Redis clients", &resp, 0, 0 },
         { OPTION_TEXT, "admin", "ADDR", "listen for admin calls", &server.admin, 0, 0 },
         { OPTION_TEXT, "store", "URL", "count limits of scope: fleet here", &server.store_url, 0, 0 },
         { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
         { OPTION_NUMBER, "keys", "N", "keys that are live at once", &keys, 1, UINT64_C(1) << 32 },
         { OPTION_TEXT, "tokens", "FILE", "who may call", &server.tokens_path, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
-        { OPTION_LATER, "resp", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "grpc", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "tls-cert", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "tls-key", NULL, NULL, NULL, 0, 0 },
@@ -71,7 +71,9 @@ int cmd_serve(int argc, char **argv)
         complain("serve", "'%.200s' is a second contract beside '%.200s'; give one", argv[2], argv[1]);
         return EXIT_WRONG;
     }
-    if (!options_fill_http(&http, &server) || !is_free_of_secrets(server.store_url))
+    if (!fill_addresses("http", &http, server.http, &server.http_count)
+        || !fill_addresses("resp", &resp, server.resp, &server.resp_count)
+        || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
     server.contract_path = operands == 1 ? argv[1] : contract_default("serve");
     server.workers = (unsigned)workers;

@@ -314,7 +314,7 @@ static unsigned patience(const struct conn *conn)
         return 0;
     switch (conn->phase) {
     case PHASE_HEAD:
-        return conn->in_len > 0 ? HEAD_SECONDS : IDLE_SECONDS;
+        return conn->in_len > 0 ? HEAD_SECONDS : conn->protocol->idle_seconds;
     case PHASE_LINGER:
         return LINGER_SECONDS;
     default:

@@ -23,6 +23,7 @@
 #include "wire/answer.h"
 #include "wire/chunked.h"
 #include "wire/http1.h"
+#include "wire/resp.h"
 
 struct bound;
 struct worker;
@@ -41,6 +42,12 @@ struct worker;
 #define UNREAD_SECONDS 60
 #define LINGER_SECONDS 2
 
+/* Clients of the Redis protocol keep connections for later, and take one that has ended for a failure. */
+#define RESP_IDLE_SECONDS 3600
+
+/* Longest name that a client gives itself. */
+#define CONN_NAME_MAX 64
+
 /* Permits that end with their connection, of one connection. */
 #define BOUND_MAX 128
 
@@ -50,7 +57,7 @@ struct turn {
     struct conn *conn;
     weir_ns now;        /* the stamp it is decided at */
     uint8_t door;       /* an enum door */
-    uint8_t minor;      /* HTTP/1.minor */
+    uint8_t minor;      /* HTTP/1.minor; RESP: its version */
     uint16_t status;    /* of a reply that is bytes */
     bool keeps_alive;   /* the connection goes on behind it */
     bool is_head;       /* HEAD: no body */
@@ -89,13 +96,16 @@ struct protocol {
     /* Write that the turn could not be served. */
     void (*error)(struct turn *turn, unsigned status, const char *detail, struct slice field,
                   struct slice extra, struct text *out);
+    /* Answer the turn with a body: JSON, or text of `content_type`; empty: it is done. */
+    void (*body)(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
     /* A reply that was kept until its turn came. `ends`: it is the connection's last, which may_end() allowed. */
     bool (*may_end)(const struct turn *turn);
     void (*write)(struct turn *turn, bool ends);
     /* Behind the last reply of those that have come. May be NULL. */
     void (*rest)(struct conn *conn);
+    unsigned idle_seconds; /* without a request, as the _SECONDS above */
 };
-extern const struct protocol protocol_http;
+extern const struct protocol protocol_http, protocol_resp;
 
 struct conn {
     struct stream stream; /* first: a stream's events are this connection's */
@@ -104,7 +114,12 @@ struct conn {
     struct conn *next, **link; /* in the worker's list */
     int fd;                    /* until the worker has opened the stream */
     struct peer peer;
-    enum role role; /* that the peer has without a token */
+    enum role first_role; /* that the peer has without a token, */
+    enum role role;       /* and that it has: RESP's AUTH raises it */
+    uint64_t id;          /* of all connections of the server */
+    enum resp_version resp_version;
+    uint8_t name_len; /* RESP: CLIENT SETNAME */
+    char name[CONN_NAME_MAX];
 
     /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
        reads. */
@@ -112,8 +127,9 @@ struct conn {
     size_t in_len, in_cap;
     enum phase phase;
     union {
-        struct http1_parser parser; /* PHASE_HEAD */
-        struct chunked chunked;     /* PHASE_CHUNKS, PHASE_SKIP_CHUNKS */
+        struct http1_parser parser;         /* PHASE_HEAD */
+        struct chunked chunked;             /* PHASE_CHUNKS, PHASE_SKIP_CHUNKS */
+        struct resp_command_parser command; /* RESP */
     };
     size_t head_len, body_len; /* PHASE_CHUNKS: head and decoded body, in front of what is still coded */
     uint64_t skip_left;        /* PHASE_SKIP */
@@ -144,7 +160,7 @@ struct conn {
 /* One whole request, for its handler. Borrowed during the call. */
 struct request {
     struct turn *turn;
-    const struct http1_head *head;
+    const struct http1_head *head; /* NULL: it did not come by HTTP */
     struct slice body;
     struct slice rest; /* of the target, behind the route's own path */
 };
@@ -220,7 +236,7 @@ bool turn_hold(struct turn *turn, size_t bytes);
 /* Answer a turn that could not be served. `extra`: of HTTP, lines of the head. */
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra);
 
-/* Answer a turn with a body: HTTP. */
+/* Answer a turn with a body, as protocol->body. */
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
 
 /* ---- verdict.c: asking ----------------------------------------------------------------------------------- */
@@ -233,6 +249,9 @@ bool turn_reserve(struct turn *turn, size_t count, bool is_batch);
  * be decided, and then the caller answers it. `hold`: of a reservation.
  */
 int turn_ask(struct turn *turn, enum ask_kind kind, const struct weir_request *request, weir_ns hold);
+
+/* What an answer says beside the decision. `token`: of what was given, or empty. */
+struct answer_beside answer_beside_of(const struct ask *ask, const struct verdict *verdict, struct slice token);
 
 /* Answer a turn whose request could not be decided although it was found good: our fault, the contract's, or the end of
    the server. */

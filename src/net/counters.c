@@ -41,6 +41,16 @@ const char *door_name(enum door door)
         [DOOR_HEALTHZ] = "healthz",
         [DOOR_READYZ] = "readyz",
         [DOOR_METRICS] = "metrics",
+        [DOOR_RESP] = "resp",
+        [DOOR_RESP_CHECK] = "resp-check",
+        [DOOR_RESP_RESERVE] = "resp-reserve",
+        [DOOR_RESP_SETTLE] = "resp-settle",
+        [DOOR_RESP_CANCEL] = "resp-cancel",
+        [DOOR_RESP_REFUND] = "resp-refund",
+        [DOOR_RESP_RESET] = "resp-reset",
+        [DOOR_RESP_ACQUIRE] = "resp-acquire",
+        [DOOR_RESP_RENEW] = "resp-renew",
+        [DOOR_RESP_RELEASE] = "resp-release",
     };
     static_assert(sizeof names / sizeof *names == DOOR_COUNT, "every door has a name");
     return names[door];

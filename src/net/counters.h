@@ -43,6 +43,16 @@ enum door {
     DOOR_HEALTHZ,
     DOOR_READYZ,
     DOOR_METRICS,
+    DOOR_RESP, /* what is no call, but belongs to the connection */
+    DOOR_RESP_CHECK,
+    DOOR_RESP_RESERVE,
+    DOOR_RESP_SETTLE,
+    DOOR_RESP_CANCEL,
+    DOOR_RESP_REFUND,
+    DOOR_RESP_RESET,
+    DOOR_RESP_ACQUIRE,
+    DOOR_RESP_RENEW,
+    DOOR_RESP_RELEASE,
     DOOR_COUNT
 };
 

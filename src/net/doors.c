@@ -33,16 +33,14 @@ static bool is_guarded(const struct server *server, const struct listener *liste
     return endpoint_is_local(&listener->address) || server->tokens != NULL || server->options->is_insecure;
 }
 
-static int open_http(struct doors *doors, const char *address)
+static int open_door(struct doors *doors, const char *door, const char *address, struct listener *listener)
 {
-    struct listener *listener = &doors->http[doors->http_count];
     const char *why;
     int result = listener_open(listener, address, 0, &why);
     if (result != 0) {
-        complain("http", address, result, why);
+        complain(door, address, result, why);
         return result == -EINVAL && why != NULL ? EXIT_WRONG : EXIT_UNABLE;
     }
-    doors->http_count++;
     if (is_guarded(doors->server, listener))
         return 0;
     (void)fprintf(
@@ -50,33 +48,42 @@ static int open_http(struct doors *doors, const char *address)
         "weir: '%s' can be reached from other machines, and whoever reaches it could spend every budget; "
         "give --tokens FILE, listen on loopback, or say --insecure\n",
         address);
-    return EXIT_WRONG;
+    return -EXIT_WRONG;
 }
 
-static int open_all_http(struct doors *doors)
+/* The listeners of one door, *opened of them. Options win over the contract. */
+static int open_all(struct doors *doors, const char *door, const char *const *addresses, size_t count,
+                    struct listener *listeners, size_t *opened)
+{
+    if (count > SERVER_ADDRESSES_MAX) {
+        (void)fprintf(stderr, "weir: %zu addresses for %s; at most %d\n", count, door, SERVER_ADDRESSES_MAX);
+        return EXIT_WRONG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int status = open_door(doors, door, addresses[i], &listeners[i]);
+        *opened += status <= 0; /* also one that is open and may not be */
+        if (status != 0)
+            return status < 0 ? -status : status;
+    }
+    return 0;
+}
+
+/* Without any door: HTTP on loopback. */
+static int open_doors(struct doors *doors)
 {
     const struct server_options *options = doors->server->options;
     const struct weir_contract_server *settings = doors->server->settings;
     static const char *const usual[] = { "8080" };
-    const char *const *addresses = usual;
-    size_t count = 1;
-    if (options->http_count > 0) {
-        addresses = options->http;
-        count = options->http_count;
-    } else if (settings->http_count > 0) {
-        addresses = settings->http;
-        count = settings->http_count;
+    const char *const *http = options->http_count > 0 ? options->http : settings->http;
+    const char *const *resp = options->resp_count > 0 ? options->resp : settings->resp;
+    size_t http_count = options->http_count > 0 ? options->http_count : settings->http_count;
+    size_t resp_count = options->resp_count > 0 ? options->resp_count : settings->resp_count;
+    if (http_count + resp_count == 0) {
+        http = usual;
+        http_count = 1;
     }
-    if (count > SERVER_ADDRESSES_MAX) {
-        (void)fprintf(stderr, "weir: %zu addresses for http; at most %d\n", count, SERVER_ADDRESSES_MAX);
-        return EXIT_WRONG;
-    }
-    for (size_t i = 0; i < count; i++) {
-        int status = open_http(doors, addresses[i]);
-        if (status != 0)
-            return status;
-    }
-    return 0;
+    int status = open_all(doors, "http", http, http_count, doors->http, &doors->http_count);
+    return status != 0 ? status : open_all(doors, "resp", resp, resp_count, doors->resp, &doors->resp_count);
 }
 
 /* One try; a failure is only worth a warning, because the doors work without. */
@@ -135,7 +142,7 @@ static int open_admin(struct doors *doors)
 int doors_open(struct doors *doors, struct server *server)
 {
     *doors = (struct doors){ .server = server };
-    int status = open_all_http(doors);
+    int status = open_doors(doors);
     if (status == 0)
         status = open_admin(doors);
     if (status != 0)
@@ -147,6 +154,8 @@ void doors_close(struct doors *doors)
 {
     for (size_t i = 0; i < doors->http_count; i++)
         listener_close(&doors->http[i]);
+    for (size_t i = 0; i < doors->resp_count; i++)
+        listener_close(&doors->resp[i]);
     if (doors->has_admin)
         listener_close(&doors->admin);
 }
@@ -196,9 +205,14 @@ static enum role role_of(const struct doors *doors, const struct listener *liste
     return peer->is_unix && is_listed(doors->server->settings, peer->uid) ? ROLE_CHECK : ROLE_NONE;
 }
 
+static bool is_resp(const struct doors *doors, const struct listener *listener)
+{
+    return listener >= doors->resp && listener < doors->resp + doors->resp_count;
+}
+
 static void on_accepted(struct listener *listener, int fd)
 {
-    const struct doors *doors = listener->context;
+    struct doors *doors = listener->context;
     struct conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL || !peer_of(fd, &conn->peer)) {
         free(conn);
@@ -206,8 +220,11 @@ static void on_accepted(struct listener *listener, int fd)
         return;
     }
     conn->fd = fd;
-    conn->protocol = &protocol_http;
-    conn->role = role_of(doors, listener, &conn->peer);
+    conn->id = ++doors->accepted;
+    conn->protocol = is_resp(doors, listener) ? &protocol_resp : &protocol_http;
+    conn->resp_version = RESP2;
+    conn->first_role = role_of(doors, listener, &conn->peer);
+    conn->role = conn->first_role;
     worker_give(least_loaded(doors->server), conn);
 }
 
@@ -229,6 +246,8 @@ int doors_start(struct doors *doors, uv_loop_t *loop)
     int status = doors->has_admin ? start(doors, &doors->admin, "admin", loop) : 0;
     for (size_t i = 0; status == 0 && i < doors->http_count; i++)
         status = start(doors, &doors->http[i], "http", loop);
+    for (size_t i = 0; status == 0 && i < doors->resp_count; i++)
+        status = start(doors, &doors->resp[i], "resp", loop);
     return status;
 }
 
@@ -236,6 +255,8 @@ void doors_stop(struct doors *doors)
 {
     for (size_t i = 0; i < doors->http_count; i++)
         listener_stop(&doors->http[i]);
+    for (size_t i = 0; i < doors->resp_count; i++)
+        listener_stop(&doors->resp[i]);
     if (doors->has_admin)
         listener_stop(&doors->admin);
 }

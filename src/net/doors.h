@@ -15,6 +15,9 @@ struct doors {
     struct server *server;
     struct listener http[SERVER_ADDRESSES_MAX];
     size_t http_count;
+    struct listener resp[SERVER_ADDRESSES_MAX];
+    size_t resp_count;
+    uint64_t accepted; /* connections, which names them */
     struct listener admin;
     bool has_admin;
 };

@@ -39,19 +39,9 @@ static unsigned http_decision(struct turn *turn, const struct ask *ask, const st
     const struct weir_answer *answer = &verdict->answer;
     struct answer_manner manner = turn_manner(turn);
     enum answer_door door = answer_doors[turn->door];
-    struct answer_beside beside = { .has_waited = verdict->has_waited,
-                                    .waited = verdict->waited,
-                                    .wait = why_not(turn, verdict->wait),
-                                    .joint = verdict->handle.len > 0 ? token : SLICE(""),
-                                    .preferred = verdict->has_waited ? turn->preferred : 0 };
-    if (ask->kind == ASK_RESERVE) {
-        beside.ticket = &verdict->ticket;
-        beside.expires_after = ask->hold;
-    } else if (ask->kind == ASK_ACQUIRE) {
-        beside.permit = &verdict->permit;
-        beside.expires_after =
-            verdict->permit.expires_at > verdict->now ? verdict->permit.expires_at - verdict->now : 0;
-    }
+    struct answer_beside beside = answer_beside_of(ask, verdict, token);
+    beside.wait = why_not(turn, verdict->wait);
+    beside.preferred = verdict->has_waited ? turn->preferred : 0;
     answer_decision(out, turn->conn->worker->edition->headers, &manner, door, turn->is_always_200, answer,
                     &beside, verdict->now);
     return turn->is_always_200 ? 200 : answer_status(answer, door);
@@ -66,7 +56,7 @@ static void http_error(struct turn *turn, unsigned status, const char *detail, s
     answer_error(out, &manner, status, detail, field, extra);
 }
 
-void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
+static void http_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
 {
     struct answer_manner manner = turn_manner(turn);
     char space[512]; /* a head without extra fields has at most five lines of words of ours */
@@ -144,7 +134,9 @@ const struct protocol protocol_http = {
     .step = http_step,
     .decision = http_decision,
     .error = http_error,
+    .body = http_body,
     .may_end = http_may_end,
     .write = http_write,
     .rest = http_rest,
+    .idle_seconds = IDLE_SECONDS,
 };

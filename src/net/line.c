@@ -233,3 +233,8 @@ void turn_error(struct turn *turn, unsigned status, const char *detail, struct s
     turn->conn->protocol->error(turn, status, detail, field, extra, text);
     turn_end(turn, status, text);
 }
+
+void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
+{
+    turn->conn->protocol->body(turn, status, content_type, body);
+}

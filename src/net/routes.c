@@ -151,7 +151,8 @@ void route_plan(const struct conn *conn, const struct http1_head *head, struct p
 bool wants_200(const struct request *request)
 {
     struct slice value;
-    return http1_query(request->head->query, SLICE("status"), &value) && slice_equals(value, SLICE("200"));
+    return request->head != NULL && http1_query(request->head->query, SLICE("status"), &value)
+           && slice_equals(value, SLICE("200"));
 }
 
 void route_handle(const struct plan *plan, struct request *request)

@@ -74,6 +74,23 @@ static void give_back(struct worker *worker, const struct ask *ask, const struct
         operate_give_back(worker, FLEET_CANCEL, verdict->handle);
 }
 
+struct answer_beside answer_beside_of(const struct ask *ask, const struct verdict *verdict, struct slice token)
+{
+    struct answer_beside beside = { .has_waited = verdict->has_waited,
+                                    .waited = verdict->waited,
+                                    .wait = verdict->wait,
+                                    .joint = verdict->handle.len > 0 ? token : SLICE("") };
+    if (ask->kind == ASK_RESERVE) {
+        beside.ticket = &verdict->ticket;
+        beside.expires_after = ask->hold;
+    } else if (ask->kind == ASK_ACQUIRE) {
+        beside.permit = &verdict->permit;
+        beside.expires_after =
+            verdict->permit.expires_at > verdict->now ? verdict->permit.expires_at - verdict->now : 0;
+    }
+    return beside;
+}
+
 static void answer_verdict(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
 {
     struct conn *conn = turn->conn;

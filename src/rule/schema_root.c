@@ -14,6 +14,10 @@ struct server_reading {
     struct weir_contract_server *server;
     const char *admin, *tokens;
     bool auth_wait;
+    struct address_list {
+        const char *const *at;
+        size_t count;
+    } http, resp;
 };
 
 static const char *const address_forms =
@@ -22,7 +26,7 @@ static const char *const address_forms =
 /* One address or a list of them. */
 static void parse_addresses(struct load *load, const struct field *field, const struct node *value, void *into)
 {
-    struct weir_contract_server *server = ((struct server_reading *)into)->server;
+    struct address_list *list = (struct address_list *)((char *)into + field->offset);
     size_t count = value->kind == NODE_LIST ? value->count : 1;
     if (count > ADDRESSES_MAX) {
         schema_error(load, field->name, value, "list fewer", "has more than %d addresses", ADDRESSES_MAX);
@@ -37,11 +41,11 @@ static void parse_addresses(struct load *load, const struct field *field, const 
         if (problem == NULL && (node->text.len == 0 || node->text.len > 255))
             problem = "is no address";
         if (problem == NULL)
-            addresses[server->http_count++] = region_copy(load->region, node->text).at;
+            addresses[list->count++] = region_copy(load->region, node->text).at;
         else if (node->kind != NODE_BAD)
             schema_error(load, field->name, node, address_forms, "%s", problem);
     }
-    server->http = addresses;
+    list->at = addresses;
 }
 
 static void parse_uids(struct load *load, const struct field *field, const struct node *value, void *into)
@@ -68,8 +72,10 @@ static void parse_uids(struct load *load, const struct field *field, const struc
 #define SERVER(member) offsetof(struct server_reading, member)
 
 static const struct field server_fields[] = {
-    { "http", parse_addresses, "address or list of addresses", 0, .fallback = "8080 on loopback",
+    { "http", parse_addresses, "address or list of addresses", SERVER(http), .fallback = "8080 on loopback",
       .sentence = "where HTTP is served" },
+    { "resp", parse_addresses, "address or list of addresses", SERVER(resp),
+      .sentence = "where Redis clients are served" },
     { "admin", parse_text, "path or address", SERVER(admin), .fallback = "/run/weir/admin.sock",
       .sentence = "write the path of the admin socket" },
     { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
@@ -77,7 +83,6 @@ static const struct field server_fields[] = {
       .sentence = "which peers of Unix sockets are trusted" },
     { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
       .sentence = "whether clients of the auth doors may ask to wait" },
-    { "resp", parse_later, "address", 0, .later = "the Redis protocol", .sentence = "remove it; use http" },
     { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
     { "tls", parse_later, "map", 0, .later = "TLS", .sentence = "remove it; let a proxy in front end TLS" },
 };
@@ -94,6 +99,10 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     (void)schema_read(load, value, field->name, server_fields, SERVER_FIELDS, &reading, given);
     load->region = region;
     load->owner = (struct owner){ 0 };
+    load->server->http = reading.http.at;
+    load->server->http_count = reading.http.count;
+    load->server->resp = reading.resp.at;
+    load->server->resp_count = reading.resp.count;
     load->server->admin = reading.admin;
     load->server->tokens = reading.tokens;
     load->server->auth_wait = reading.auth_wait;

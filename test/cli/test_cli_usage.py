@@ -64,8 +64,6 @@ MISTAKES = (
      "weir check: --peek and --retry: a look tells how things are now; give one of them"),
     ("retries without a server", ["check", "--retry", "a=b"],
      "weir check: --retry: a decision made here is not made anew by asking again; give --server, or --wait"),
-    ("Redis doors come later", ["serve", "--resp=6379"],
-     "weir serve: --resp: this version does not have it; see 'weir serve -h' for what it has"),
     ("gRPC comes later", ["serve", "--grpc", "8081"],
      "weir serve: --grpc: this version does not have it; see 'weir serve -h' for what it has"),
     ("arguments are seen by everybody", ["serve", "--store", "redis://:hunter2@localhost"],
