@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/entropy.h"
+#include "fleet/script.h"
 #include "fleet/store.h"
 #include "io/tls.h"
 #include "net/log.h"
@@ -31,6 +33,18 @@ static int complain(const char *what, const char *why)
     return 2;
 }
 
+/* Who holds leases, for people: "web-3:1234". A long name of the host gives way to the rest. */
+static void name_process(struct fleet_common *common)
+{
+    char host[UV_MAXHOSTNAMESIZE], label[SCRIPT_LABEL_MAX + 1], pid[16];
+    size_t len = sizeof host;
+    if (uv_os_gethostname(host, &len) != 0)
+        (void)snprintf(host, sizeof host, "?");
+    int pid_len = snprintf(pid, sizeof pid, ":%d", (int)uv_os_getpid());
+    (void)snprintf(label, sizeof label, "%.*s%s", SCRIPT_LABEL_MAX - pid_len, host, pid);
+    fleet_common_name(common, 0, label);
+}
+
 int shared_store_open(struct shared_store *store, const char *url, const struct weir_contract *contract)
 {
     const struct weir_contract_store *said = weir_contract_store(contract);
@@ -53,6 +67,7 @@ int shared_store_open(struct shared_store *store, const char *url, const struct 
         (void)complain(where, "out of memory");
         return 3;
     }
+    name_process(store->common);
     if (!weir_contract_has_shared(contract))
         log_event(LOG_INFO, "store-unused", "store=%s limits=0", store->shown);
     return 0;
@@ -159,6 +174,8 @@ void store_end_look(struct worker *worker)
     if (end->has_news)
         look_at_nodes(end);
     weir_ns next = fleet_next(end->fleet);
+    if (end->returns_until > 0 && end->returns_until < next)
+        next = end->returns_until;
     if (worker->server->is_virtual) {
         weir_ns now = ticker_now(worker);
         if (next <= now)
@@ -186,6 +203,12 @@ static weir_ns on_clock(void *context)
     return ticker_now(context);
 }
 
+static weir_ns on_asleep(void *context)
+{
+    (void)context;
+    return clock_asleep();
+}
+
 static int make_fleet(struct worker *worker)
 {
     struct server *server = worker->server;
@@ -198,6 +221,7 @@ static int make_fleet(struct worker *worker)
         .injects_time = server->is_virtual,
         .wall_offset = server->is_virtual ? server->wall_offset : weir_wall_offset(),
         .now = on_clock,
+        .asleep = server->is_virtual ? NULL : on_asleep,
         .log = on_line,
         .context = worker,
     };
@@ -238,6 +262,42 @@ void store_end_close(struct worker *worker)
     end->fleet = NULL;
     end->carrier->close(end->carrier);
     alarm_close(&end->alarm);
+}
+
+/* ---- What is held, at the end --------------------------------------------------------------------------------------- */
+
+static void log_returned(const struct store_end *end, bool is_over)
+{
+    struct fleet_counters counters;
+    uint64_t left, keys;
+    fleet_count(end->worker->server->store.common, &counters);
+    fleet_count_held(end->worker->server->store.common, &left, &keys);
+    uint64_t returned = counters.lease_returned - end->returned;
+    if (is_over && left > 0)
+        log_event(LOG_WARN, "leases-returned", "tokens=%" PRIu64 " left=%" PRIu64, returned, left);
+    else
+        log_event(LOG_INFO, "leases-returned", "tokens=%" PRIu64, returned);
+}
+
+bool store_end_returned(struct worker *worker)
+{
+    struct store_end *end = &worker->store;
+    struct fleet_common *common = worker->server->store.common;
+    if (end->fleet == NULL || (end->returns_until == 0 && !fleet_holds(common)))
+        return true;
+    if (end->returns_until == 0) {
+        struct fleet_counters counters;
+        fleet_count(common, &counters);
+        end->returned = counters.lease_returned;
+        end->returns_until = weir_now() + SHARED_STORE_RETURN_NS;
+        fleet_hand_back(end->fleet, ticker_now(worker));
+        store_end_look(worker);
+    }
+    bool is_over = weir_now() >= end->returns_until;
+    if (!is_over && fleet_holds(common))
+        return false;
+    log_returned(end, is_over);
+    return true;
 }
 
 /* ---- How it is ------------------------------------------------------------------------------------------------------ */

@@ -8,11 +8,15 @@
  *
  * The alarm is set nearer at once and farther only when it rings, since nearly every decision comes before its deadline.
  *
+ * What the process holds of leases it hands back at its end, when nobody asks any more: the last worker waits for it, but never for
+ * long, since the store may be away; what is not handed back comes back when its time is over.
+ *
  * In virtual time (test builds) the store's clock is ours, replies are awaited in real time, and no deadline runs out.
  *
- * Words      `told`: under `lock`; what of each node was logged last. store_end.is_connected: stored by its worker, read by any;
- *            relaxed, since it only describes. The rest is written before a worker runs.
- * Progress   the lock is held while a line of the log is compared.
+ * Words      `told`: under `lock`; what of each node was logged last. `held`, `held_keys`, `held_at`: under `lock`.
+ *            store_end.is_connected: stored by its worker, read by any; relaxed, since it only describes. The rest is written
+ *            before a worker runs.
+ * Progress   the lock is held while a line of the log is compared, and once a second while what is held is counted.
  */
 #ifndef WEIR_NET_SHARED_STORE_H
 #define WEIR_NET_SHARED_STORE_H
@@ -38,6 +42,9 @@ struct worker;
 /* Longest event and node that are compared. */
 #define SHARED_STORE_WORD_MAX 128
 
+/* How long the end of the process may wait until what it holds of leases is handed back. */
+#define SHARED_STORE_RETURN_NS (500 * WEIR_MILLISECOND)
+
 struct shared_store {
     bool is_there; /* a URL was given: else nothing below is used */
     struct url url;
@@ -51,6 +58,9 @@ struct shared_store {
         char event[SHARED_STORE_WORD_MAX];
     } told[SHARED_STORE_TOLD_MAX];
     size_t told_count;
+    /* A scrape counts what is in hand of leases at most once a second. */
+    weir_ns held_at; /* 0: never */
+    uint64_t held, held_keys;
 };
 
 /*
@@ -68,8 +78,10 @@ struct store_end {
     struct fleet *fleet; /* NULL: there is no store */
     struct alarm alarm;
     weir_ns set_to;
-    bool has_news;     /* the carrier said something: look at its nodes */
-    bool is_connected; /* to every node that it knows; read by any worker */
+    bool has_news;         /* the carrier said something: look at its nodes */
+    bool is_connected;     /* to every node that it knows; read by any worker */
+    weir_ns returns_until; /* what is held is being handed back; 0: not yet */
+    uint64_t returned;     /* tokens, by any worker, before that began */
 };
 
 /* On the loop of a worker that is being made. 0, or a code of weir.h or libuv. */
@@ -80,6 +92,10 @@ void store_end_close(struct worker *worker);
 
 /* Between two batches: what is due, and the alarm. */
 void store_end_look(struct worker *worker);
+
+/* On the last worker, when nobody asks any more: whether all that was held of leases is handed back, or is not waited for any
+   longer. Until then it is to be asked again after each turn of the loop. */
+bool store_end_returned(struct worker *worker);
 
 /* Once a second. */
 void store_end_second(struct worker *worker);

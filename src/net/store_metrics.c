@@ -80,6 +80,45 @@ static void write_counters(struct text *out, const struct fleet_counters *counte
               counters->spent_lost);
 }
 
+/* What is in hand, counted anew when the last count is a second old: it walks all that is held. */
+static void count_held(struct shared_store *store, weir_ns now, uint64_t *held, uint64_t *keys)
+{
+    uv_mutex_lock(&store->lock);
+    if (store->held_at == 0 || now - store->held_at >= WEIR_SECOND) {
+        fleet_count_held(store->common, &store->held, &store->held_keys);
+        store->held_at = now;
+    }
+    *held = store->held;
+    *keys = store->held_keys;
+    uv_mutex_unlock(&store->lock);
+}
+
+/* weir_lease_commands_total is part of weir_store_commands_total, and decisions that took from a hand and from the store are none
+   of weir_lease_decisions_total: so commands per decision are the one, over all decisions. */
+static void write_leases(const struct worker *worker, struct text *out, const struct fleet_counters *counters)
+{
+    uint64_t held, keys;
+    count_held(&worker->server->store, weir_now(), &held, &keys);
+    write_one(out, "weir_lease_granted_total", PROMETHEUS_COUNTER,
+              "Tokens of leases that the store granted to this server.", counters->lease_granted);
+    write_one(out, "weir_lease_spent_total", PROMETHEUS_COUNTER,
+              "Tokens of leases that were spent, as far as the store has been told.", counters->lease_spent);
+    write_one(out, "weir_lease_returned_total", PROMETHEUS_COUNTER,
+              "Tokens of leases that were handed back unspent.", counters->lease_returned);
+    write_one(out, "weir_lease_lost_total", PROMETHEUS_COUNTER,
+              "Tokens of leases whose time was over before they were spent, reported or handed back.",
+              counters->lease_lost);
+    write_one(out, "weir_lease_held", PROMETHEUS_GAUGE,
+              "Tokens in hand now, that no other server can spend meanwhile.", held);
+    write_one(out, "weir_lease_keys", PROMETHEUS_GAUGE, "Keys of which there are tokens in hand.", keys);
+    write_one(out, "weir_lease_decisions_total", PROMETHEUS_COUNTER,
+              "Decisions out of tokens in hand alone, without a command.", counters->lease_decisions);
+    write_one(out, "weir_lease_commands_total", PROMETHEUS_COUNTER,
+              "Commands of weir_store_commands_total that were about leases.", counters->lease_commands);
+    write_one(out, "weir_lease_messages_total", PROMETHEUS_COUNTER,
+              "Messages about leases in them: reports, wishes, returns.", counters->lease_messages);
+}
+
 /* As the worker that answers sees them: another one's connections may be in another state for a moment. */
 static void write_nodes(struct text *out, const struct worker *worker)
 {
@@ -131,4 +170,5 @@ void store_end_metrics(const struct worker *worker, struct text *out)
     write_nodes(out, worker);
     write_breakers(out, fleet_common_outages(store->common));
     write_counters(out, &counters);
+    write_leases(worker, out, &counters);
 }

@@ -218,6 +218,8 @@ static void close_when_drained(struct worker *worker)
     uv_mutex_unlock(&worker->inbox_lock);
     if (!is_empty)
         return; /* its wake-up is under way */
+    if (has_ticker(worker) && !store_end_returned(worker))
+        return;
     worker->is_closing = true;
     worker->asks_started = worker->decider->started;
     worker->asks_finished = worker->decider->finished;

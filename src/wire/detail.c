@@ -41,6 +41,8 @@ static void store_detail(struct text *out, const struct weir_answer *answer)
     }
     if (answer->decision.policy == WEIR_POLICY_LOCAL)
         text_literal(out, "could not be had, and the share that this server has meanwhile is used up");
+    else if (answer->decision.policy == WEIR_POLICY_LEASED)
+        text_literal(out, "could not be had, and this server has nothing left of its lease: ask again later");
     else
         text_literal(out, "could not be had, and the limit then refuses: ask again later");
 }
