@@ -101,6 +101,7 @@ struct rule {
     struct store_policy store_fails; /* with SCOPE_FLEET, as all below */
     struct weir_shared_size shared;  /* of keys without an override */
     struct weir_lease lease;         /* most 0: each request asks the store */
+    bool has_lease_for;              /* its duration is no default */
     weir_limit_id share_limit; /* in rules->shares, of keys without an override; WEIR_NO_LIMIT: there is none */
     const struct share_size *share_sizes; /* buckets: those of overrides */
     size_t share_size_count;
@@ -146,6 +147,7 @@ struct memory_config {
 struct rules {
     struct region region;       /* holds all of it, itself too */
     const struct weir_set *set; /* of the limiter: its ids are indexes of `list` */
+    weir_limit_id throttle;     /* of weir_contract_throttle(), in the set; WEIR_NO_LIMIT: none */
     struct matcher *matcher;
     char version[17];
     struct slice text; /* whole, and what it was read from: lint looks at it again */
@@ -180,7 +182,8 @@ struct weir_contract {
     struct weir_contract_store store;
     struct share_keeper *shares; /* share.h */
     enum weir_fleet fleet;
-    bool has_store;  /* somebody said where it is */
+    bool has_store; /* somebody said where it is */
+    bool has_throttle;
     bool is_exposed; /* everybody on the machine can read the file that it was loaded from */
     /* A copy of `server` for each word of `headers`: so what weir_contract_server() returned lives as long as this. */
     struct weir_contract_server servers[HEADERS_COUNT];

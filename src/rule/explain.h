@@ -66,6 +66,28 @@ void explain_store_url(const char *url, struct slice parts[2]);
 uint64_t explain_share_in(const struct rule *rule, weir_ns length, uint64_t replicas);
 uint64_t explain_failover_adds(const struct rule *rule);
 
+/* ---- explain_lease.c: budgets that are handed out in portions ----------------------------------------------------------- */
+
+/* The rows of a leased limit behind those of a shared one; and what other rows of it say besides: while the store is away
+   (before what its policy says), when its state is lost with `empty`, at a reload. */
+void explain_leased(struct text *text, const struct explanation *explanation, const struct rule *rule);
+void explain_leased_away(struct text *text, const struct rule *rule);
+void explain_leased_lost(struct text *text, const struct rule *rule);
+void explain_leased_reload(struct text *text, const struct rule *rule);
+
+/* ",\"leased\":" and an object, or null. */
+void explain_leased_json(struct text *text, const struct explanation *explanation, const struct rule *rule);
+
+/* What a store's clock adds that steps forward, and what a store costs that comes back empty (`empty`). Of one key. */
+uint64_t explain_step_adds(const struct rule *rule, weir_ns step);
+uint64_t explain_lost_costs(const struct rule *rule);
+
+/* From a store that comes back empty until a key is whole, with `empty`. Of any limit but concurrency. */
+weir_ns explain_whole(const struct rule *rule);
+
+/* How long a portion goes unreported at most. */
+weir_ns explain_refresh(const struct rule *rule);
+
 /* explain_json.c */
 void explain_json(struct text *text, const struct explanation *explanation);
 

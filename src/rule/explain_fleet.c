@@ -62,9 +62,10 @@ static void add_counted(struct text *text, const struct explanation *explanation
     duration_format(explanation->store->deadline, deadline);
     text_format(
         text,
-        "    shared        one budget for all replicas, in the store: each request asks it once, for at "
+        "    shared        one budget for all replicas, in the store: each request asks it once%s, for at "
         "most %s%s; its times are exact to %s\n",
-        deadline, explanation->store->has_deadline ? "" : " (default)",
+        rule_is_leased(rule) ? " that finds too little in hand" : "", deadline,
+        explanation->store->has_deadline ? "" : " (default)",
         rule->shared.tick == WEIR_MICROSECOND ? "a microsecond" : "a millisecond");
     text_format(
         text,
@@ -94,8 +95,8 @@ static void add_share_size(struct text *text, const struct rule *rule, const str
 static void add_local(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
     struct rule share = share_rule(rule);
-    text_format(text, "    store away    each replica lets through %u/%u by itself: ",
-                (unsigned)rule->store_fails.share, (unsigned)rule->store_fails.share_of);
+    text_format(text, "each replica lets through %u/%u by itself: ", (unsigned)rule->store_fails.share,
+                (unsigned)rule->store_fails.share_of);
     add_share_size(text, rule, &share);
     text_put(text, "; ");
     explain_grouped(text, explanation->replicas);
@@ -113,19 +114,21 @@ static void add_away(struct text *text, const struct explanation *explanation, c
 {
     char time[48];
     const struct store_policy *policy = &rule->store_fails;
+    text_put(text, "    store away    ");
+    if (rule_is_leased(rule))
+        explain_leased_away(text, rule);
     if (policy->word == WEIR_STORE_LOCAL) {
         add_local(text, explanation, rule);
-    } else if (policy->word == WEIR_STORE_CLOSED) {
-        text_put(text, "    store away    refused until it is back (503): nothing more passes\n");
+    } else if (policy->word != WEIR_STORE_OPEN) {
+        text_put(text, "refused until it is back (503): nothing more passes\n");
     } else if (policy->open_for == 0) {
-        text_put(text,
-                 "    store away    everything passes uncounted, as long as it lasts: there is no bound\n");
+        text_put(text, "everything passes uncounted, as long as it lasts: there is no bound\n");
     } else {
         duration_format(policy->open_for, time);
         text_format(
             text,
-            "    store away    everything passes uncounted for %s from the beginning of an outage, without a "
-            "bound; after that it is refused (503)\n",
+            "everything passes uncounted for %s from the beginning of an outage, without a bound; after "
+            "that it is refused (503)\n",
             time);
     }
     text_put(text, "    store full    a store that has no memory left counts as away; keys leave it when they "
@@ -143,8 +146,10 @@ static void add_failover(struct text *text, const struct rule *rule)
         return;
     }
     text_put(text,
-             "    failover      what passed and the new master had not heard of can pass once more: at most "
-             "what was admitted in that time, with a lag of a second at most ");
+             "    failover      what passed and the new master had not heard of can pass once more: at most ");
+    text_put(text, rule_is_leased(rule) ? "what was admitted or handed out in that time"
+                                        : "what was admitted in that time");
+    text_put(text, ", with a lag of a second at most ");
     explain_grouped(text, explain_failover_adds(rule));
     text_put(text, of_each_key(rule));
     text_put(text, "\n");
@@ -153,6 +158,8 @@ static void add_failover(struct text *text, const struct rule *rule)
 void explain_shared(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
     add_counted(text, explanation, rule);
+    if (rule_is_leased(rule))
+        explain_leased(text, explanation, rule);
     add_away(text, explanation, rule);
     add_failover(text, rule);
 }

@@ -22,27 +22,21 @@ static void add_defaults(struct text *text, const struct rule *rule)
         enum limit_field field;
         const char *name;
     } rows[] = {
-        { LIMIT_WHEN, "when" },
-        { LIMIT_MISSING_KEY, "missing_key" },
-        { LIMIT_ALGORITHM, "algorithm" },
-        { LIMIT_ALIGN, "align" },
-        { LIMIT_COST, "cost" },
-        { LIMIT_DEBT, "debt" },
-        { LIMIT_REFUSED, "refused" },
-        { LIMIT_RETRIES, "retries" },
-        { LIMIT_WAIT, "wait" },
-        { LIMIT_SCOPE, "scope" },
-        { LIMIT_WHEN_FULL, "when_full" },
-        { LIMIT_ENFORCE, "enforce" },
-        { LIMIT_WHEN_STATE_LOST, "when_state_lost" },
-        { LIMIT_REPLY, "reply" },
-        { LIMIT_OVERRIDES, "overrides" },
+        { LIMIT_WHEN, "when" },           { LIMIT_MISSING_KEY, "missing_key" },
+        { LIMIT_ALGORITHM, "algorithm" }, { LIMIT_ALIGN, "align" },
+        { LIMIT_COST, "cost" },           { LIMIT_DEBT, "debt" },
+        { LIMIT_REFUSED, "refused" },     { LIMIT_RETRIES, "retries" },
+        { LIMIT_WAIT, "wait" },           { LIMIT_SCOPE, "scope" },
+        { LIMIT_LEASE, "lease" },         { LIMIT_WHEN_FULL, "when_full" },
+        { LIMIT_ENFORCE, "enforce" },     { LIMIT_WHEN_STATE_LOST, "when_state_lost" },
+        { LIMIT_REPLY, "reply" },         { LIMIT_OVERRIDES, "overrides" },
     };
     bool is_first = true;
     text_put(text, ",\"defaults\":[");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool is_meaningless = (rows[i].field == LIMIT_ALIGN && rule->limit.algorithm != WEIR_FIXED_WINDOW)
                               || (rows[i].field == LIMIT_WHEN_FULL && rule_is_shared(rule))
+                              || (rows[i].field == LIMIT_LEASE && !rule_is_shared(rule))
                               || (rows[i].field == LIMIT_DEBT && !rule_is_bucket(rule));
         if (!is_default(rule, rows[i].field) || is_meaningless)
             continue;
@@ -56,10 +50,10 @@ static void add_defaults(struct text *text, const struct rule *rule)
 static void add_adds(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
     text_put(text, ",\"store_away_adds\":");
-    if (!rule_is_shared(rule) || rule->store_fails.word == WEIR_STORE_CLOSED)
-        text_put(text, "0");
-    else if (rule->store_fails.word == WEIR_STORE_OPEN)
+    if (rule_is_shared(rule) && rule->store_fails.word == WEIR_STORE_OPEN)
         text_put(text, "null");
+    else if (!rule_has_share(rule)) /* what is in hand of a lease is out of the budget already */
+        text_put(text, "0");
     else
         text_number(text, explain_share_in(rule, WEIR_MINUTE, explanation->replicas));
     text_put(text, ",\"failover_adds\":");
@@ -103,6 +97,7 @@ static void add_limit(struct text *text, const struct explanation *explanation, 
                 rule->limit.algorithm == WEIR_CONCURRENCY ? "false" : "true");
     text_number(text, rule->state_lost == WEIR_LOST_EMPTY ? 0 : explanation->rules->limits[index].capacity);
     add_adds(text, explanation, rule);
+    explain_leased_json(text, explanation, rule);
     add_defaults(text, rule);
     text_put(text, "}");
 }

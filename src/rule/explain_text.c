@@ -242,7 +242,7 @@ static void add_when_full(struct text *text, const struct rule *rule)
 static void add_state_lost(struct text *text, const struct rule *rule)
 {
     char time[48];
-    weir_ns whole = rule_window(rule);
+    weir_ns whole = explain_whole(rule);
     if (rule->limit.algorithm == WEIR_CONCURRENCY) {
         explain_permits_lost(text, rule);
         return;
@@ -261,6 +261,8 @@ static void add_state_lost(struct text *text, const struct rule *rule)
         duration_format(whole, time);
         text_format(text, "; it is whole within %s%s", rule->is_calendar ? "a window, at most " : "", time);
     }
+    if (rule_is_leased(rule))
+        explain_leased_lost(text, rule);
     text_put(text, "\n");
 }
 
@@ -334,16 +336,19 @@ static void add_reply(struct text *text, const struct rule *rule)
 static void add_reload(struct text *text, const struct rule *rule)
 {
     text_put(text, "    on reload     ");
-    if (rule_is_shared(rule))
+    if (rule_is_shared(rule)) {
         text_put(
             text,
             rule->limit.algorithm == WEIR_CONCURRENCY
                 ? "permits stay held in the store; a changed at-most holds at once, a changed hold from the "
                   "next "
-                  "renewal; another name, key, algorithm or scope starts afresh\n"
+                  "renewal; another name, key, algorithm or scope starts afresh"
                 : "counters stay in the store, and a changed size holds at once; another name, key, algorithm, "
-                  "align or scope starts afresh\n");
-    else
+                  "align or scope starts afresh");
+        if (rule_is_leased(rule))
+            explain_leased_reload(text, rule);
+        text_put(text, "\n");
+    } else {
         text_put(
             text,
             rule->limit.algorithm == WEIR_CONCURRENCY
@@ -351,6 +356,7 @@ static void add_reload(struct text *text, const struct rule *rule)
                   "hold from the next renewal; another name, key or algorithm starts afresh\n"
                 : "counters go on, and a changed size holds at once; another name, key, algorithm or "
                   "align starts afresh\n");
+    }
 }
 
 static void add_answers(struct text *text, const struct explanation *explanation, const struct rule *rule)

@@ -45,6 +45,9 @@ void lint_doors(struct lint *lint, const struct node *root);
 void lint_fleet(struct lint *lint, const struct binds *binds, size_t index);
 void lint_store(struct lint *lint);
 
+/* lint_lease.c: portions that do not do what they are for. */
+void lint_lease(struct lint *lint, size_t index);
+
 /* lint_bind.c: findings that need two limits. `binds` is made once for a contract. */
 struct binds *binds_new(struct lint *lint);
 void lint_bind(struct lint *lint, const struct binds *binds, size_t index);

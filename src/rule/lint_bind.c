@@ -230,7 +230,9 @@ static bool is_within(const struct rule *other, const struct rule *rule)
 static bool same_scope(const struct rule *x, const struct rule *y)
 {
     const struct store_policy *a = &x->store_fails, *b = &y->store_fails;
-    return x->scope == y->scope && a->word == b->word && a->open_for == b->open_for
+    bool is_leased =
+        rule_is_leased(x) || rule_is_leased(y); /* what is in other hands refuses, and outlives the store */
+    return !is_leased && x->scope == y->scope && a->word == b->word && a->open_for == b->open_for
            && (uint64_t)a->share * b->share_of == (uint64_t)b->share * a->share_of;
 }
 

@@ -90,7 +90,7 @@ static bool is_counted(const struct rule *rule)
     return rule_is_shared(rule) && rule->enforce != WEIR_ENFORCE_OFF;
 }
 
-/* Keys of one slot: the same first attribute; without a key it is the limit's name. */
+/* A leased limit takes a script only where it finds too little in hand. Keys of one slot: the same first attribute; without a key it is the limit's name. */
 static bool same_slot(const struct rule *x, const struct rule *y)
 {
     return x->key_count > 0 && y->key_count > 0 && x->key[0] == y->key[0];
@@ -119,12 +119,14 @@ static void lint_slots(struct lint *lint, size_t index)
         if (!is_counted(other))
             continue;
         seen++;
-        if (same_slot(other, rule) || (!bind_asks_no_more(other, rule) && !bind_asks_no_more(rule, other)))
+        if (rule_is_leased(other) || same_slot(other, rule)
+            || (!bind_asks_no_more(other, rule) && !bind_asks_no_more(rule, other)))
             continue;
         lint->slot_notes++;
         lint_note(
             lint, index, "key",
-            "let both keys begin with the same attribute, or leave it: it is all or nothing all the same",
+            "let both keys begin with the same attribute, lease one of them, or leave it: it is all or nothing "
+            "all the same",
             "is met together with '%s', whose keys begin with %s and its own with %s: in a Cluster such a "
             "request takes two scripts, one after the other",
             other->limit.name, first_part(rules, other), first_part(rules, rule));
@@ -143,7 +145,9 @@ void lint_fleet(struct lint *lint, const struct binds *binds, size_t index)
     }
     if (rule->store_fails.word == WEIR_STORE_OPEN)
         lint_open(lint, binds, index);
-    if (may_be_cluster(lint) && lint->slot_notes < SLOT_NOTES_MAX)
+    if (rule_is_leased(rule))
+        lint_lease(lint, index);
+    else if (may_be_cluster(lint) && lint->slot_notes < SLOT_NOTES_MAX)
         lint_slots(lint, index);
 }
 

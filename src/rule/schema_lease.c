@@ -65,6 +65,7 @@ void parse_lease(struct load *load, const struct field *field, const struct node
     check_numbers(load, given, &reading);
     load->owner = owner;
     rule->lease = reading;
+    rule->has_lease_for = given[FOR] != NULL;
 }
 
 /* ---- What can be leased -------------------------------------------------------------------------------------------- */

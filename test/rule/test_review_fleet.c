@@ -45,7 +45,10 @@ static void review(const char *head, const char *limits, unsigned replicas, char
 #define SHARED(name, key, rest) \
     "- {name: " name ", key: " key ", rate: 5/s, burst: 20, scope: fleet, when-store-fails: " rest "}\n"
 #define ONE "store: { url: redis://h }\n" /* no Cluster */
-#define TWO_CURE "let both keys begin with the same attribute, or leave it: it is all or nothing all the same"
+#define TWO_CURE \
+    "let both keys begin with the same attribute, lease one of them, or leave it: it is all or nothing all " \
+    "the " \
+    "same"
 #define TWO(line, word, name, other, before, after) \
     "note " line ":" word " limit '" name "' is met together with '" other "', whose keys begin with " before \
     " and its own with " after \
