@@ -82,10 +82,11 @@ local function read_holders(h)
 end
 
 -- TIME may step back; a portion lasts as long as it was said to.
-local function clock_of(t)
+local function clock_of(h)
+  local t = h.totals
   local now = us + t.off
   if now < t.last - SECOND then
-    t.off, now = t.last - us, t.last
+    t.off, now, h.changed = t.last - us, t.last, true
   end
   t.last = max(now, t.last)
   return t.last
@@ -110,7 +111,6 @@ end
 local function collect(h, now)
   local t, gone, held = h.totals, {}, 0
   local records = each_record(h)
-  h.changed = true
   t.active, t.count, t.wants, t.soonest = 0, 0, 0, t.till
   for i = 1, records and #records or 0 do
     local record = records[i]
@@ -128,9 +128,10 @@ local function collect(h, now)
     end
   end
   if not records or held ~= out_of(t) then
-    h.damaged = true
+    h.damaged, h.changed = true, true
     begin(h, t.off, t.last)
   elseif #gone > 0 then
+    h.changed = true
     call('HDEL', h.key, unpack(gone))
   end
 end
@@ -213,6 +214,7 @@ local function report(it, t, record, used, give)
   t.spent, t.returned = t.spent + spent, t.returned + returned
   it.out = max(0, it.out - spent - returned)
   it.used = max(it.out, it.used - returned)
+  it.rem = it.used > it.out and it.rem or 0
 end
 
 -- What is wanted takes the place of what was; a report wants as much as before, and who gives back no more than it has.
@@ -258,8 +260,9 @@ local function message(it, h, words)
   local most, chunk, duration, grace, seq, used, give, want, seen_version, seen_used, seen_at = unpack_struct(WORDS, words)
   kinds[it.kind].read(it)
   read_holders(h)
-  local now = clock_of(h.totals)
+  local now = clock_of(h)
   if h.totals.start ~= it.start then
+    h.changed = h.changed or out_of(h.totals) > 0
     h.totals.lost = h.totals.lost + out_of(h.totals)
     h.totals.start, h.totals.round = it.start, h.totals.round + 1
   end
