@@ -199,6 +199,8 @@ class Fleet:
             return {**look, "reason": None, "policy": None, "decision": "never", "remaining": UNKNOWN, "retry_after": None}, None
         if policy == "open" or "open" in policy and now < self.away_since + length_of(policy["open"]):
             return {**look, "decision": "unmetered", "policy": "open"}, None
+        if policy == "leased":  # what is in a replica's hand is not modelled here: a lease lets no more through (4.4)
+            return {**look, "decision": "refused", "policy": "leased"}, None
         if policy == "closed" or "open" in policy:
             return {**look, "decision": "refused", "policy": "closed"}, None
         share = here.shares[limit.name]

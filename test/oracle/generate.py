@@ -18,6 +18,7 @@ import field  # noqa: E402
 import field_changes  # noqa: E402
 import field_waiting  # noqa: E402
 import fleet_cases  # noqa: E402
+import lease_cases  # noqa: E402
 import mixed  # noqa: E402
 import permits  # noqa: E402
 import roam  # noqa: E402
@@ -31,7 +32,7 @@ HOME = pathlib.Path(__file__).resolve().parent.parent / "conformance"
 
 def timelines(without=()):
     for module in (cases, mixed, wander, calls, change, roam, field, field_changes, waiting, permits, roam_waiting,
-                   field_waiting, fleet_cases, roam_fleet):
+                   field_waiting, fleet_cases, lease_cases, roam_fleet):
         for make in module.FILES if module.__name__ not in without else ():
             made = make()
             for timeline in made if isinstance(made, list) else [made]:

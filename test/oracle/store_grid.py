@@ -26,6 +26,8 @@ import timeline as base  # noqa: E402
 
 MICROSECOND, MILLISECOND = 10**3, 10**6
 WHOLE = 2**52
+NO_QUEUE = "a store has no queue"
+LEASED = "what a replica has in hand it decides by itself"  # and what others hold they are refused
 
 
 class Nothing(dict):
@@ -62,7 +64,9 @@ def why_not(limits):
     """Why a store cannot count these limits; None: it can."""
     for fields in limits:
         if fields.get("algorithm") == "leaky-queue" or "wait" in fields:
-            return "a store has no queue"
+            return NO_QUEUE
+        if "lease" in fields:
+            return LEASED
         if fields.get("rate", "").endswith(("ns", "us")):
             return "a length of time is no whole number of microseconds"
     return None if tick_of(limits) else "its numbers fit no script"
