@@ -56,7 +56,7 @@ static weir_ns half_of(const struct holding *holding)
     return holding->lease.duration / 2 > 0 ? holding->lease.duration / 2 : 1;
 }
 
-/* To be told. */
+/* To be told, beside what the message under way says. */
 static uint64_t untold(const struct holding *holding)
 {
     return holding->used + holding->gone;
@@ -272,11 +272,19 @@ static bool make_message(struct holding *holding, uint64_t seq, bool hands_back,
         return false;
     flight.is_first = holding->have + holding->pending + untold(holding) == 0;
     holding->have -= flight.give;
+    holding->gone -= flight.gone;
+    holding->used -= flight.used - flight.gone;
     flight.give = least(NUMBER_MAX, flight.give + holding->stray);
     holding->stray = 0;
     holding->used_at = holding->pending > 0 ? now : 0;
     holding->flight = flight;
     return true;
+}
+
+/* Of what a message asks for: a hundredth before the store, whose record began later, counts it as over. */
+static weir_ns end_of(const struct lease_flight *flight, weir_ns ttl)
+{
+    return behind(flight->first_at, ttl - ttl / 100);
 }
 
 bool lease_speak(struct holding *holding, uint64_t seq, bool hands_back, weir_ns now, struct script_lease *out,
@@ -291,6 +299,9 @@ bool lease_speak(struct holding *holding, uint64_t seq, bool hands_back, weir_ns
     flight->is_claimed = true;
     flight->is_again = !*is_new;
     flight->duration = earlier(flight->duration, holding->lease.duration);
+    /* Under a shorter lease than before the store's record may now end before what is in hand would. */
+    if (holding->expires_at > 0)
+        holding->expires_at = earlier(holding->expires_at, end_of(flight, flight->duration));
     out->seq = flight->seq;
     out->used = flight->used;
     out->give = flight->give;
@@ -359,8 +370,6 @@ struct lease_result lease_hear(struct holding *holding, uint64_t seq, const stru
         return result;
     holding->flight = (struct lease_flight){ 0 };
     result.lost = lease_expire(holding, now);
-    holding->gone -= flight.gone;
-    holding->used -= flight.used - flight.gone;
     if (answer->is_stale) { /* what became of it is not known, nor what the record holds */
         result.lost += flight.used - flight.gone + flight.give + forget(holding, now);
         return result;
@@ -372,8 +381,8 @@ struct lease_result lease_hear(struct holding *holding, uint64_t seq, const stru
     result.returned = flight.give;
     result.granted = granted;
     result.lost += reconcile(holding, granted, left, now);
-    holding->lasts = ttl - ttl / 100;
-    holding->expires_at = behind(flight.first_at, holding->lasts);
+    holding->lasts = ttl;
+    holding->expires_at = end_of(&flight, ttl);
     if (now >= holding->expires_at) {
         result.lost += end_portion(holding, now);
         holding->stray += granted;

@@ -7,8 +7,8 @@
  *
  *     have + pending + used + gone + stray  <=  what the store's record of this run holds        (I3)
  *
- * `have` may be spent; `pending` was taken by requests that are not decided yet; `used` was spent and not reported; `gone` ended
- * with its portion and `stray` came too late, so nobody spends them. A message says how much was used and given back, and how much
+ * `have` may be spent; `pending` was taken by requests that are not decided yet; `used` was spent and is in no message; `gone`
+ * ended with its portion and `stray` came too late, so nobody spends them. A message says how much was used and given back, and how much
  * is wanted; there is one under way at a time, which is sent again as it was until it is answered. Its answer counts from its
  * first sending, so the portion ends here before it does at the store. The answer says what the record holds: where that is
  * less than the sum, the store has forgotten the portion, which ends at once rather than be prolonged.
@@ -58,7 +58,7 @@ struct holding {
     uint64_t demand; /* how fast it goes: tokens a second in parts of 1/1024, until mark_at */
     uint64_t target; /* what the last message wanted to hold */
     uint64_t held;   /* what there was behind the last answer */
-    weir_ns lasts;   /* from first_at to expires_at */
+    weir_ns lasts;   /* as the answer said */
     weir_ns round_trip;
     weir_ns ends_at; /* fixed windows: the window's end, not before it; else WEIR_NO_TIME */
     struct script_seen seen;
