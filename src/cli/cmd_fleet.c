@@ -277,6 +277,7 @@ void fleet_ask_end(struct fleet_session *session, struct fleet_ask *ask)
 static const struct command commands[] = {
     { "status", cmd_fleet_status, "is every node of the store there, and does it know the scripts" },
     { "keys", cmd_fleet_keys, "what is counted under a limit; forget it" },
+    { "leases", cmd_fleet_leases, "who holds portions of leased limits, and until when" },
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
@@ -288,15 +289,16 @@ static int print_usage(void)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
     printf("\n'weir fleet COMMAND -h' tells a command's options.\n"
-           "Exit status: 0 the store serves, keys were shown or forgotten, 1 you said no,\n"
-           "2 wrong use or a bad contract, 3 the store, or a part of it, could not be had.\n");
+           "Exit status: 0 the store serves, keys or leases were shown, keys were forgotten,\n"
+           "1 you said no, 2 wrong use or a bad contract, 3 the store, or a part of it, could\n"
+           "not be had.\n");
     return EXIT_YES;
 }
 
 int cmd_fleet(int argc, char **argv)
 {
     if (argc < 2) {
-        complain("fleet", "no command; give status or keys");
+        complain("fleet", "no command; give status, keys or leases");
         return EXIT_WRONG;
     }
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)
@@ -304,9 +306,6 @@ int cmd_fleet(int argc, char **argv)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i].name, argv[1]) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    if (strcmp(argv[1], "leases") == 0)
-        complain("fleet", "leases: this version does not have it; see 'weir fleet -h' for what it has");
-    else
-        complain("fleet", "%.80s: there is no such command; give status or keys", argv[1]);
+    complain("fleet", "%.80s: there is no such command; give status, keys or leases", argv[1]);
     return EXIT_WRONG;
 }

@@ -73,5 +73,6 @@ extern const char fleet_is_of_cluster[];
 
 int cmd_fleet_status(int argc, char **argv);
 int cmd_fleet_keys(int argc, char **argv);
+int cmd_fleet_leases(int argc, char **argv);
 
 #endif

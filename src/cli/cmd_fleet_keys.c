@@ -33,7 +33,9 @@ static int forget(struct keys *keys, struct look *look)
     struct fleet_ask ask;
     struct resp_value value;
     struct slice name = { look->name, look->name_len };
-    struct script_item item = { .name = name, .limit = keys->limit->spec, .size = look->size };
+    struct script_item item = {
+        .name = name, .limit = keys->limit->spec, .size = look->size, .lease = look->lease
+    };
     const struct script_call call = { .items = &item, .count = 1 };
     int status = EXIT_YES;
     if (!script_put_reset(&text, &call))
@@ -112,6 +114,7 @@ static int one_key(struct keys *keys, const struct weir_shared_ask *ask)
     keys->chosen = chosen;
     look.has_size = true;
     look.size = ask->size;
+    look.lease = ask->lease;
     keys->found = 1;
     return is_key ? finish_chunk(keys, &look, 1, SCRIPT_WHOLE) : EXIT_UNDECIDED;
 }

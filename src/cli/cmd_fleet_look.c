@@ -93,6 +93,7 @@ static void find_size(const struct keys *keys, struct look *look)
     size_t len = name_write(keys->limit, shared.asks[0].key, shared.asks[0].key_len, name);
     look->has_size = len == look->name_len && memcmp(name, look->name, len) == 0;
     look->size = shared.asks[0].size;
+    look->lease = shared.asks[0].lease;
 }
 
 /* A name as the store gives it becomes a look. False: it is not one of the limit's keys that were chosen. */
@@ -104,6 +105,7 @@ bool look_init(const struct keys *keys, struct look *look, struct slice name)
     memcpy(look->name, name.at, name.len);
     look->name_len = name.len;
     look->has_size = look->is_forgotten = false;
+    look->lease = keys->limit->lease;
     look->ask_count = 0;
     cli_request_init(&look->attributes);
     if (!name_read((struct slice){ look->name, look->name_len }, &parts)
@@ -128,11 +130,25 @@ bool look_asks_script(const struct look *look)
     return look->has_size && !look->size.is_unlimited;
 }
 
-/* Ask when the key goes, and what is left of it. Whole: the store may not know the script. */
+static void ask(struct keys *keys, struct look *look, struct slice command)
+{
+    struct slice name = { look->name, look->name_len };
+    fleet_ask_begin(&keys->session, &look->asks[look->ask_count++], SIZE_MAX, name_slot(name), command);
+}
+
+/* What was written behind `from`. */
+static struct slice command_from(const struct text *text, size_t from)
+{
+    return (struct slice){ text->at + from, text->len - from };
+}
+
+/* Ask when the key goes, what is left of it, and, where it is leased, how much is out. Whole: the store may not know the
+   script. */
 bool look_begin(struct keys *keys, struct look *look, enum script_form form)
 {
-    size_t room = COMMAND_MAX + (form == SCRIPT_WHOLE ? SCRIPT_TEXT_MAX : 0);
+    size_t room = 2 * COMMAND_MAX + (form == SCRIPT_WHOLE ? SCRIPT_TEXT_MAX : 0), from = 0;
     struct slice name = { look->name, look->name_len };
+    look->ask_count = look->peek = look->holders = 0;
     look->commands = malloc(room);
     if (look->commands == NULL)
         return false;
@@ -140,16 +156,22 @@ bool look_begin(struct keys *keys, struct look *look, enum script_form form)
     resp_put_array(&text, 2);
     resp_put_bulk(&text, SLICE("PTTL"));
     resp_put_bulk(&text, name);
-    struct slice ttl = text_slice(&text);
-    look->item = (struct script_item){ .name = name, .limit = keys->limit->spec, .size = look->size };
+    ask(keys, look, command_from(&text, from));
+    look->item = (struct script_item){
+        .name = name, .limit = keys->limit->spec, .size = look->size, .lease = look->lease
+    };
     look->call =
         (struct script_call){ .verb = SCRIPT_PEEK, .items = &look->item, .count = 1, .wall_us = wall_us() };
-    bool asks_script = look_asks_script(look) && script_put_decide(&text, form, &look->call);
-    struct slice peek = { text.at + ttl.len, text.len - ttl.len };
-    fleet_ask_begin(&keys->session, &look->asks[0], SIZE_MAX, name_slot(name), ttl);
-    if (asks_script)
-        fleet_ask_begin(&keys->session, &look->asks[1], SIZE_MAX, name_slot(name), peek);
-    look->ask_count = asks_script ? 2 : 1;
+    from = text.len;
+    if (look_asks_script(look) && script_put_decide(&text, form, &look->call)) {
+        look->peek = look->ask_count;
+        ask(keys, look, command_from(&text, from));
+    }
+    from = text.len;
+    if (look->lease.most > 0 && script_put_holders(&text, name)) {
+        look->holders = look->ask_count;
+        ask(keys, look, command_from(&text, from));
+    }
     return true;
 }
 
@@ -181,15 +203,28 @@ static int64_t ttl_of(const struct look *look)
 static bool answer_of(const struct look *look, struct script_answer *out)
 {
     struct slice why;
-    return look->ask_count == 2
-           && script_read_decide((struct slice){ look->asks[1].reply, look->asks[1].reply_len }, &look->call,
-                                 out, &why);
+    const struct fleet_ask *peek = &look->asks[look->peek];
+    return look->peek > 0
+           && script_read_decide((struct slice){ peek->reply, peek->reply_len }, &look->call, out, &why);
+}
+
+/* What is in the hands of servers. False: it is not leased, or that cannot be read. */
+static bool out_of(const struct look *look, uint64_t *out)
+{
+    struct slice why;
+    struct script_holders sums;
+    const struct fleet_ask *holders = &look->asks[look->holders];
+    if (look->holders == 0
+        || !script_read_holders((struct slice){ holders->reply, holders->reply_len }, NULL, 0, &sums, &why))
+        return false;
+    *out = sums.out;
+    return true;
 }
 
 /* ---- Saying it ------------------------------------------------------------------------------------------------------------ */
 
 /* The key's parts as they stand in its name: nothing in them can disturb a terminal. */
-static void print_parts(const struct look *look)
+void look_print_parts(const struct look *look)
 {
     struct name_parts parts;
     if (!name_read((struct slice){ look->name, look->name_len }, &parts))
@@ -204,13 +239,16 @@ void look_print_text(const struct look *look)
     struct script_answer answer;
     char time[VERDICT_TIME_MAX];
     int64_t ttl = ttl_of(look);
-    print_parts(look);
+    uint64_t out;
+    look_print_parts(look);
     if (look->has_size && look->size.is_unlimited)
         printf(" unlimited");
     else if (answer_of(look, &answer))
         printf(" remaining=%llu/%llu reset=%s", (unsigned long long)answer.remaining,
                (unsigned long long)look->size.capacity,
                verdict_time(answer.reset_after, WEIR_MILLISECOND, time));
+    if (out_of(look, &out))
+        printf(" out=%llu", (unsigned long long)out);
     if (ttl >= 0)
         printf(" ttl=%s", verdict_time((weir_ns)ttl * WEIR_MILLISECOND, WEIR_MILLISECOND, time));
     else
@@ -227,6 +265,32 @@ static void put_length(struct text *text, const char *name, bool is_known, weir_
         text_literal(text, "null");
 }
 
+static void put_number(struct text *text, const char *name, bool is_known, uint64_t number)
+{
+    text_string(text, name);
+    if (is_known)
+        text_u64(text, number);
+    else
+        text_literal(text, "null");
+}
+
+void look_put_key(struct text *text, const struct keys *keys, const struct look *look)
+{
+    text_literal(text, "\"limit\": ");
+    text_json(text, slice_of(keys->limit_name));
+    text_literal(text, ", \"name\": ");
+    text_json(text, (struct slice){ look->name, look->name_len });
+    text_string(text, look->is_readable ? ", \"key\": {" : ", \"key\": null");
+    for (size_t i = 0; i < look->attributes.count; i++) {
+        const struct weir_attribute *attribute = &look->attributes.attributes[i];
+        text_string(text, i == 0 ? "" : ", ");
+        text_json(text, slice_of(attribute->name));
+        text_literal(text, ": ");
+        text_json(text, (struct slice){ attribute->value, attribute->len });
+    }
+    text_string(text, look->is_readable ? "}" : "");
+}
+
 void look_print_json(const struct keys *keys, const struct look *look)
 {
     char room[4 * NAME_MAX_LEN + 1024];
@@ -234,29 +298,15 @@ void look_print_json(const struct keys *keys, const struct look *look)
     struct script_answer answer = { 0 };
     int64_t ttl = ttl_of(look);
     bool is_known = answer_of(look, &answer);
-    text_literal(&text, "{\"limit\": ");
-    text_json(&text, slice_of(keys->limit_name));
-    text_literal(&text, ", \"name\": ");
-    text_json(&text, (struct slice){ look->name, look->name_len });
-    text_string(&text, look->is_readable ? ", \"key\": {" : ", \"key\": null");
-    for (size_t i = 0; i < look->attributes.count; i++) {
-        const struct weir_attribute *attribute = &look->attributes.attributes[i];
-        text_string(&text, i == 0 ? "" : ", ");
-        text_json(&text, slice_of(attribute->name));
-        text_literal(&text, ": ");
-        text_json(&text, (struct slice){ attribute->value, attribute->len });
+    uint64_t out = 0;
+    text_literal(&text, "{");
+    look_put_key(&text, keys, look);
+    put_number(&text, ", \"capacity\": ", is_known, look->size.capacity);
+    put_number(&text, ", \"remaining\": ", is_known, answer.remaining);
+    if (look->lease.most > 0) {
+        bool is_out_known = out_of(look, &out);
+        put_number(&text, ", \"out\": ", is_out_known, out);
     }
-    text_string(&text, look->is_readable ? "}" : "");
-    text_literal(&text, ", \"capacity\": ");
-    if (is_known)
-        text_u64(&text, look->size.capacity);
-    else
-        text_literal(&text, "null");
-    text_literal(&text, ", \"remaining\": ");
-    if (is_known)
-        text_u64(&text, answer.remaining);
-    else
-        text_literal(&text, "null");
     put_length(&text, ", \"reset_after\": ", is_known, answer.reset_after);
     put_length(&text, ", \"ttl\": ", ttl >= 0, (weir_ns)ttl * WEIR_MILLISECOND);
     text_string(&text, ttl == -2 ? ", \"present\": false" : ", \"present\": true");

@@ -23,11 +23,13 @@ struct look {
     bool has_size;
     bool is_forgotten; /* it was there, and was removed */
     struct weir_shared_size size;
+    struct weir_lease lease;
     struct script_item item;
     struct script_call call;
-    char *commands;           /* both, one behind the other */
-    struct fleet_ask asks[2]; /* PTTL, and a look */
+    char *commands;           /* all, one behind the other */
+    struct fleet_ask asks[3]; /* PTTL, and a look, and who holds it */
     size_t ask_count;
+    size_t peek, holders; /* which of them; 0: it is not asked */
 };
 
 /* A name as the store gives it becomes a look. False: it is not one of the limit's keys that were chosen. */
@@ -41,6 +43,10 @@ bool look_begin(struct keys *keys, struct look *look, enum script_form form);
 /* Wait for the answers. False: the store could not be had. */
 bool look_wait(struct keys *keys, struct look *look);
 void look_end(struct keys *keys, struct look *look);
+
+/* Parts of what is said: the key as it stands in its name, and as members of JSON. */
+void look_print_parts(const struct look *look);
+void look_put_key(struct text *text, const struct keys *keys, const struct look *look);
 
 void look_print_text(const struct look *look);
 void look_print_json(const struct keys *keys, const struct look *look);

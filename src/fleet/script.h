@@ -184,6 +184,10 @@ bool script_put_lease(struct text *out, enum script_form form, const struct scri
 bool script_read_lease(struct slice reply, const struct script_lease_call *call,
                        struct script_lease_answer *answers, struct slice *why);
 
+/* The key of who holds portions of a limit's key: beside it, in its slot. Gives its length. */
+#define SCRIPT_HOLDERS_NAME_MAX (NAME_MAX_LEN + 10)
+size_t script_holders_name(struct slice name, char out[SCRIPT_HOLDERS_NAME_MAX]);
+
 /* Who holds what of one key, for people: one command, which changes nothing, and its reply. `name` is the limit's key. */
 bool script_put_holders(struct text *out, struct slice name);
 struct script_holder {

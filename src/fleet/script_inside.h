@@ -58,10 +58,4 @@ bool script_read_integers(struct slice reply, int64_t *out, size_t count, struct
 /* -1 and what is beyond the horizon are WEIR_NO_TIME. */
 weir_ns script_length(int64_t ticks, weir_ns tick);
 
-/* ---- script_lease.c ------------------------------------------------------------------------------------------- */
-
-/* The key of who holds portions of a limit's key: beside it, in its slot. Gives its length. */
-#define SCRIPT_HOLDERS_NAME_MAX (NAME_MAX_LEN + 10)
-size_t script_holders_name(struct slice name, char out[SCRIPT_HOLDERS_NAME_MAX]);
-
 #endif

@@ -68,10 +68,9 @@ class Mistakes(CliTest):
     def test_each_is_one_line_with_a_cure(self):
         contract = self.write("weir.yaml", LIMITS)
         rows = (
-            ("no command", ["fleet"], "weir fleet: no command; give status or keys"),
-            ("no such command", ["fleet", "stat"], "weir fleet: stat: there is no such command; give status or keys"),
-            ("a command of a later version", ["fleet", "leases"],
-             "weir fleet: leases: this version does not have it; see 'weir fleet -h' for what it has"),
+            ("no command", ["fleet"], "weir fleet: no command; give status, keys or leases"),
+            ("no such command", ["fleet", "stat"],
+             "weir fleet: stat: there is no such command; give status, keys or leases"),
             ("nowhere to look", ["fleet", "status", contract],
              "weir fleet status: no store is named: give --store URL, or set WEIR_STORE, or write store: { url: ... } into the "
              "contract"),
@@ -105,7 +104,8 @@ class Mistakes(CliTest):
         self.assertRegex(err, r"\Aweir fleet status: --store: .*redis://.*\n\Z")
 
     def test_help_names_the_store_and_the_exit_status(self):
-        for arguments in (["fleet", "-h"], ["fleet", "status", "-h"], ["fleet", "keys", "-h"]):
+        for arguments in (["fleet", "-h"], ["fleet", "status", "-h"], ["fleet", "keys", "-h"],
+                          ["fleet", "leases", "-h"]):
             out = self.expect(arguments, YES)[1]
             for word in ("WEIR_STORE", "--store", "xit status"):
                 self.assertIn(word, out, arguments)
@@ -116,7 +116,7 @@ class Mistakes(CliTest):
             page = file.read()
         synopsis = re.search(r"# SYNOPSIS\n\n(.*?)\n\n# ", page, re.S).group(1).split("\n\n")
         told = set()
-        for command, line in zip(("status", "keys"), synopsis):
+        for command, line in zip(("status", "keys", "leases"), synopsis):
             out = self.expect(["fleet", command, "-h"], YES)[1]
             shown = " ".join(re.match(r"usage: (.*?)\n\n", out, re.S).group(1).split())
             self.assertEqual(shown, line.replace("*", ""))
