@@ -523,6 +523,19 @@ WEIR_API WEIR_MUST_USE int weir_set_admit_peek(const struct weir_set *set, const
                                                struct weir_decision *out);
 
 /*
+ * As weir_check() and weir_peek(), for keys whose size comes with the call: the limit is a token bucket without overrides and
+ * waits, and of its burst this key has `capacity`, at most all of it. What a key has used stays used whatever capacity the next
+ * call brings. With a rate of one token a nanosecond, costs and capacities are lengths of time: GCRA with an interval and a
+ * tolerance that each request brings along, as redis-cell's CL.THROTTLE does. See weir_contract_throttle().
+ *
+ * Returns 0, WEIR_ERR_LIMIT (also of a limit of another kind), WEIR_ERR_KEY, WEIR_ERR_RATE: capacity is above the burst;
+ * WEIR_ERR_CHANGED as weir_set_admit().
+ */
+WEIR_API WEIR_MUST_USE int weir_set_check_within(const struct weir_set *set, weir_limit_id limit,
+                                                 const void *key, size_t len, uint64_t cost, uint64_t capacity,
+                                                 bool is_peek, weir_ns now, struct weir_decision *out);
+
+/*
  * Decide many requests, each on its own as weir_check() would, in order. Hashes first and touches memory
  * early, so that a batch over a large table waits for its cache misses together.
  *

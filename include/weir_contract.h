@@ -99,6 +99,8 @@ struct weir_contract_options {
     /* WEIR_FLEET_SHARED: the caller knows where the store is. Else the contract's store.url must say it where a limit is shared; as
        of loading, also for later reloads. */
     bool has_store;
+    /* Keep keys of weir_contract_throttle() in the same table. */
+    bool has_throttle;
     /* Of the limiter, the contract and its diagnostics; NULL: the C library's. */
     const struct weir_allocator *allocator;
 };
@@ -264,6 +266,23 @@ WEIR_API WEIR_MUST_USE int weir_contract_reset(const struct weir_contract *contr
 
 /* The limiter that counts for this contract: its limit ids are the contract's, in contract order. */
 WEIR_API struct weir *weir_contract_limiter(const struct weir_contract *contract);
+
+/*
+ * Decide by a limit that the request itself brings along, beside the contract: GCRA, where a request of `cost` ns passes while no
+ * more than `tolerance` ns are used. All of them share one shape, a tick of which is a nanosecond, and the contract's table.
+ *
+ *   key, len   whose; 0..WEIR_KEY_MAX bytes. Apart from every key of the contract's limits.
+ *   cost       interval x quantity, in ns; 0 looks.
+ *   tolerance  interval x burst, in ns; at most WEIR_THROTTLE_MAX.
+ *   out        remaining and capacity are ns as well; limit is WEIR_NO_LIMIT.
+ *
+ * Returns 0, WEIR_ERR_LIMIT (the contract was loaded without has_throttle), WEIR_ERR_KEY, WEIR_ERR_RATE (tolerance).
+ * Threads and cost: as weir_check(). Keeps G1, G2, G3. Source: GCRA (ITU-T I.371) as redis-cell has it.
+ */
+#define WEIR_THROTTLE_MAX ((UINT64_C(1) << 62) - 1)
+WEIR_API WEIR_MUST_USE int weir_contract_throttle(const struct weir_contract *contract, const void *key,
+                                                  size_t len, uint64_t cost, uint64_t tolerance, bool is_peek,
+                                                  weir_ns now, struct weir_decision *out);
 
 /* ---- Shared limits: one budget for a fleet ------------------------------------------------------------------ */
 

@@ -66,6 +66,29 @@ int weir_check_now(struct weir *weir, weir_limit_id limit, const void *key, size
     return weir_check(weir, limit, key, len, cost, now, out);
 }
 
+int weir_set_check_within(const struct weir_set *set, weir_limit_id id, const void *key, size_t len,
+                          uint64_t cost, uint64_t capacity, bool is_peek, weir_ns now,
+                          struct weir_decision *out)
+{
+    const struct limit *limit = set_limit(set, id);
+    if (limit == NULL || limit->given.algorithm != WEIR_TOKEN_BUCKET || limit->override_count > 0
+        || limit->given.wait.up_to > 0)
+        return WEIR_ERR_LIMIT;
+    if (len > WEIR_KEY_MAX)
+        return WEIR_ERR_KEY;
+    if (capacity > limit->shape->capacity)
+        return WEIR_ERR_RATE;
+    struct weir *weir = set->weir;
+    struct store_answer answer;
+    struct shape shape;
+    shape_within(limit->shape, capacity, &shape);
+    if (!decide_one(set, &shape, set_hash(limit, key, len), cost, set_to_stamp(weir, now),
+                    is_peek ? STORE_LOOK : STORE_TAKE, &answer))
+        return WEIR_ERR_CHANGED;
+    write_decision(weir, id, &shape, &answer, out);
+    return 0;
+}
+
 int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t count, weir_ns now,
                      struct weir_decision *out)
 {

@@ -135,6 +135,23 @@ void shape_deinit(struct shape *shape, const struct weir_allocator *allocator)
     calendar_free(calendar_of(shape), allocator);
 }
 
+void shape_within(const struct shape *shape, uint64_t capacity, struct shape *out)
+{
+    *out = (struct shape){ .algorithm = shape->algorithm,
+                           .align = shape->align,
+                           .when_full = shape->when_full,
+                           .number = shape->number,
+                           .lineage = shape->lineage,
+                           .generation = shape->generation,
+                           .since = shape->since,
+                           .starts_empty = shape->starts_empty,
+                           .capacity = capacity,
+                           .rate = shape->rate };
+    out->rate.burst = capacity;
+    atomic_init(&out->lost_at, shape_lost_at(shape));
+    atomic_init(&out->absent, shape_absent(shape));
+}
+
 void shape_wall_set(struct shape *shape, int64_t wall_at_origin)
 {
     struct calendar *calendar = calendar_of(shape);

@@ -42,6 +42,7 @@ const char *door_name(enum door door)
         [DOOR_READYZ] = "readyz",
         [DOOR_METRICS] = "metrics",
         [DOOR_RESP] = "resp",
+        [DOOR_RESP_THROTTLE] = "resp-throttle",
         [DOOR_RESP_CHECK] = "resp-check",
         [DOOR_RESP_RESERVE] = "resp-reserve",
         [DOOR_RESP_SETTLE] = "resp-settle",
@@ -83,9 +84,9 @@ static void count_one(struct counters *counters, const uint32_t *rows, const str
     if (row == NULL)
         return;
     counter_add(&row->decisions[decision->outcome], 1);
-    /* Nobody could decide, or this process did out of its share while the store was away. */
+    /* Nobody could decide, or this process did out of its share or its lease while the store was away. */
     if (decision->outcome == WEIR_UNMETERED || decision->outcome == WEIR_REFUSED
-        || decision->policy == WEIR_POLICY_LOCAL)
+        || decision->policy == WEIR_POLICY_LOCAL || decision->policy == WEIR_POLICY_LEASED)
         counter_add(&row->undecided[decision->policy][decision->reason], 1);
 }
 

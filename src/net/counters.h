@@ -44,6 +44,7 @@ enum door {
     DOOR_READYZ,
     DOOR_METRICS,
     DOOR_RESP, /* what is no call, but belongs to the connection */
+    DOOR_RESP_THROTTLE,
     DOOR_RESP_CHECK,
     DOOR_RESP_RESERVE,
     DOOR_RESP_SETTLE,

@@ -4,9 +4,10 @@
  *
  * Idea: any Redis client is a client of weir. A command takes a turn in its connection's line like any request; decisions go
  * the way of the HTTP calls (wire/resp_json.h), and what clients say to a server about themselves (HELLO, AUTH, CLIENT, INFO) is
- * answered as Redis answers it, so that they connect.
+ * answered as Redis answers it, so that they connect. CL.THROTTLE brings its limit along.
  *
- * Files: resp.c reads and sends, resp_table.c knows the commands, resp_session.c speaks of the connection, resp_call.c decides.
+ * Files: resp.c reads and sends, resp_table.c knows the commands, resp_session.c speaks of the connection, resp_call.c and
+ * resp_throttle.c decide.
  */
 #ifndef WEIR_NET_RESP_H
 #define WEIR_NET_RESP_H
@@ -69,5 +70,6 @@ void resp_quit(struct resp_request *request);
 void resp_reset(struct resp_request *request);
 void resp_commands(struct resp_request *request); /* COMMAND */
 void resp_weir(struct resp_request *request);     /* WEIR.* */
+void resp_throttle(struct resp_request *request); /* CL.THROTTLE */
 
 #endif

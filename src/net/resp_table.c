@@ -2,7 +2,7 @@
 /*
  * resp_table.c - the commands of the door, and COMMAND, by which clients ask for them.
  *
- * A command is one row. COMMAND says of each what Redis says: its words, that it is fast, and which of them is a key (of ours none:
+ * A command is one row. COMMAND says of each what Redis says: its words, its flag, and which of them is a key (of WEIR. ones none:
  * whose budget is meant stands in attributes).
  */
 #include "net/resp.h"
@@ -20,6 +20,7 @@ const struct resp_row resp_rows[] = {
     { "weir.release", -2, ROLE_CHECK, resp_weir, RESP_CALL_RELEASE, DOOR_RESP_RELEASE, "Give a permit back" },
     { "weir.refund",  -4, ROLE_CHECK, resp_weir, RESP_CALL_REFUND,  DOOR_RESP_REFUND,  "Give back what a request took" },
     { "weir.reset",   -2, ROLE_ADMIN, resp_weir, RESP_CALL_RESET,   DOOR_RESP_RESET,   "Forget what a key used" },
+    { "cl.throttle",  -1, ROLE_CHECK, resp_throttle, 0, DOOR_RESP_THROTTLE, "Whether a request passes a limit that it brings along" },
     { "ping",         -1, ROLE_CHECK, resp_ping,     0, DOOR_RESP, "Whether the server is there" },
     { "echo",          2, ROLE_CHECK, resp_echo,     0, DOOR_RESP, "The same again" },
     { "hello",        -1, ROLE_NONE,  resp_hello,    0, DOOR_RESP, "Which protocol, and who asks" },
@@ -53,10 +54,11 @@ static void put_row(struct text *out, enum resp_version version, const struct re
     resp_put_array(out, 10);
     resp_put_bulk(out, slice_of(row->name));
     resp_put_integer(out, row->arity);
+    bool has_key = row->door == DOOR_RESP_THROTTLE;
     resp_put_set(out, version, 1);
-    resp_put_simple(out, SLICE("fast"));
+    resp_put_simple(out, has_key ? SLICE("write") : SLICE("fast"));
     for (int i = 0; i < 3; i++) /* the first key, the last, the step between them */
-        resp_put_integer(out, 0);
+        resp_put_integer(out, has_key ? 1 : 0);
     for (int i = 0; i < 4; i++) { /* ACL categories, tips, key specifications, subcommands */
         if (i == 0 || i == 1)
             resp_put_set(out, version, 0);

@@ -50,6 +50,7 @@ static struct weir_contract_options contract_options(struct server *server)
     struct weir_contract_options options = { .keys = server->options->keys,
                                              .lost_at = weir_now(),
                                              .fleet = WEIR_FLEET_SHARED,
+                                             .has_throttle = true,
                                              .has_store = server->options->store_url != NULL };
 #ifdef WEIR_TEST_HOOKS
     const char *wall = getenv("WEIR_TEST_WALL"); /* Unix time in ns at stamp 0; time then comes from Weir-Now */

@@ -6,6 +6,7 @@
  * small as possible, only to hear which limits cannot be represented.
  */
 #include "rule/share.h"
+#include "rule/throttle.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -103,6 +104,8 @@ static int add_limits(struct load *load, struct weir_contract *contract, weir_ns
         return error;
     error = contract_add_limits(load, change);
     if (error == 0)
+        error = throttle_prepare(load, change);
+    if (error == 0)
         error = share_prepare(load, contract->shares, &shares);
     if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
         error = WEIR_ERR_CONTRACT;
@@ -140,6 +143,7 @@ static int build(struct load *load, struct weir_contract *contract, struct slice
     contract->memory = load->rules->memory;
     contract->fleet = load->fleet;
     contract->has_store = load->has_store;
+    contract->has_throttle = load->has_throttle;
     for (int headers = 0; headers < HEADERS_COUNT; headers++) {
         contract->servers[headers] = *load->server;
         contract->servers[headers].headers = (enum weir_headers)headers;
@@ -165,6 +169,7 @@ static int parse_into(struct weir_contract *contract, struct slice text, struct 
                          .store = &contract->store,
                          .fleet = options->fleet,
                          .has_store = options->has_store,
+                         .has_throttle = options->has_throttle,
                          .is_exposed = contract->is_exposed,
                          .rules = rules };
     int error = build(&load, contract, text, options);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "rule/share.h"
+#include "rule/throttle.h"
 
 /* ---- What a reload does not read again --------------------------------------------------------------------------- */
 
@@ -241,6 +242,8 @@ static int build(struct weir_contract *contract, struct load *load, struct slice
     if (error == 0)
         error = contract_add_limits(load, change);
     if (error == 0)
+        error = throttle_prepare(load, change);
+    if (error == 0)
         error = share_prepare(load, contract->shares, &shares);
     if (error == 0 && diagnostics_errors(load->diagnostics) > 0)
         error = WEIR_ERR_CONTRACT;
@@ -279,6 +282,7 @@ int weir_contract_reload(struct weir_contract *contract, const char *text, size_
                              .store = &store,
                              .fleet = contract->fleet,
                              .has_store = contract->has_store,
+                             .has_throttle = contract->has_throttle,
                              .is_reload = true,
                              .rules = rules };
         error = build(contract, &load, whole, now, &counts);

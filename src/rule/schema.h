@@ -29,6 +29,7 @@ struct load {
     struct weir_contract_store *store;
     enum weir_fleet fleet; /* who counts shared limits, */
     bool has_store;        /* and whether they know where */
+    bool has_throttle;     /* room for limits that come with their requests */
     bool is_reload;        /* which does not read where the store is */
     bool is_exposed;       /* everybody on the machine can read the file */
     struct rules *rules;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rule/contract.h"
+#include "rule/throttle.h"
 
 /* ---- Fields with a form of their own ----------------------------------------------------------------------------- */
 
@@ -26,6 +26,8 @@ static void parse_name(struct load *load, const struct field *field, const struc
     const char *problem = node_scalar_problem(value);
     if (problem == NULL && !limit_name_is_valid(value->text))
         problem = "is not a limit's name";
+    if (problem == NULL && slice_equals(value->text, SLICE(THROTTLE_NAME)))
+        problem = "is the name of what CL.THROTTLE counts";
     if (problem == NULL)
         rule->limit.name = region_copy(load->region, value->text).at;
     else if (value->kind != NODE_BAD)

@@ -291,6 +291,78 @@ class Calls(unittest.TestCase):
             self.assertEqual(flat(client.reply())['decision'], 'allow')
 
 
+class Throttle(unittest.TestCase):
+    """CL.THROTTLE, as redis-cell 0.5 answers it; rates so slow that the test's own time does not show but where it is waited for."""
+
+    def test_vectors(self):
+        rows = [
+            ('user123 15 30 60', [0, 16, 15, -1, 2], 'redis-cell\'s README'),
+            ('k 0 1 2 1', [0, 1, 0, -1, 2], 'one at a time'),
+            ('k 0 1 2 1', [1, 1, 0, 2, 2], 'and no second one'),
+            ('a 4 1 1000 6', [1, 5, 5, -1, 0], 'more than ever fits: never, and nothing is charged'),
+            ('a 4 1 1000', [0, 5, 4, -1, 1000], 'a quantity of one'),
+            ('a 4 1 1000 0', [0, 5, 4, -1, 1000], 'a quantity of none looks'),
+            ('a 4 1 1000 4', [0, 5, 0, -1, 5000], 'the rest'),
+            ('a 4 1 1000', [1, 5, 0, 1000, 5000], 'used up'),
+            ('a 5 1 1000', [0, 6, 0, -1, 6000], 'another burst: what is used stays used'),
+            ('b 0 3 10', [0, 1, 0, -1, 4], 'a third of ten seconds is not cut'),
+            ('c +4 01 1000', [0, 5, 4, -1, 1000], 'numbers as Rust reads them'),
+        ]
+        with Resp() as server, server.client() as client:
+            for words, want, why in rows:
+                with self.subTest(words=words, why=why):
+                    self.assertEqual(client.ask('CL.THROTTLE', *words.split()), want)
+
+    def test_errors(self):
+        rows = [
+            ('', 'Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]'),
+            ('k 1 1', 'Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]'),
+            ('k 1 1 1 1 1', 'Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]'),
+            ('k x 1 1', "Cell error: Couldn't parse as integer: x"),
+            ('k 1 1 1 1.0', "Cell error: Couldn't parse as integer: 1.0"),
+            ('k 9223372036854775808 1 1', "Cell error: Couldn't parse as integer: 9223372036854775808"),
+            ('k 1 0 1', 'Cell error: Zero rates are not supported'),
+            ('k 1 1 0', 'Cell error: Zero rates are not supported'),
+            ('k -1 1 1', 'Cell error: Must not be negative: -1'),
+            ('k 1 1 1 -1', 'Cell error: Must not be negative: -1'),
+            ('k 9223372036854775807 1 9223372036854775807',
+             'Cell error: More time than fits: max_burst + 1 tokens take longer than 146 years'),
+        ]
+        with Resp() as server, server.client() as client:
+            for words, want in rows:
+                with self.subTest(words=words):
+                    self.assertEqual(client.ask('CL.THROTTLE', *words.split()), want)
+            self.assertEqual(client.ask('CL.THROTTLE', 'x' * 4097, '1', '1', '1'),
+                             'Cell error: the key is longer than WEIR_KEY_MAX')
+            self.assertEqual(client.ask('CL.THROTTLE', b'\xff\x00', '1', '1', '9', '9223372036854775807')[0], 1)
+
+    def test_a_reload_keeps_what_was_used(self):
+        with Resp() as server, server.client() as client:
+            self.assertEqual(client.ask('CL.THROTTLE', 'k', '4', '1', '1000', '5')[0], 0)
+            with open(server.contract, 'a') as file:
+                file.write('  - { name: more, key: [], rate: 1/s, burst: 5 }\n')
+            server.ask('POST', '/v1/reload', unix='admin.sock')
+            self.assertEqual(client.ask('CL.THROTTLE', 'k', '4', '1', '1000')[:3], [1, 5, 0])
+            self.assertEqual(len(flat(client.ask('WEIR.PEEK', 'ATTR', 'tenant', 'a'))['limits']), 2)
+            self.assertIn('kept=2 ', server.log())
+
+    def test_its_name_is_taken(self):
+        server = Resp(CONTRACT.replace('tenant-requests', 'cl.throttle'))
+        with self.assertRaises(AssertionError), server:
+            pass
+        self.assertIn("name 'cl.throttle' is the name of what CL.THROTTLE counts", server.log())
+
+    def test_redis_benchmark(self):
+        with Resp() as server:
+            out = subprocess.run(['redis-benchmark', '-p', str(server.resp[0]), '-n', '20000', '-c', '20', '-P', '16', '-r', '1000',
+                                  '-q', 'CL.THROTTLE', 'key:__rand_int__', '15', '30', '60'],
+                                 capture_output=True, text=True, timeout=120, check=True)
+            self.assertIn('requests per second', out.stdout)
+            self.assertNotIn('WARNING', out.stdout + out.stderr)
+            self.assertEqual(server.metric('weir_requests_total{door="resp-throttle",code="200"}')
+                             + server.metric('weir_requests_total{door="resp-throttle",code="429"}'), 20000)
+
+
 class Access(unittest.TestCase):
     def with_tokens(self, **rest):
         return Resp(files={'tokens': (TOKENS, 0o600)}, args=['--tokens', 'DIR/tokens'], **rest)
