@@ -26,7 +26,7 @@ static uint64_t mix(uint64_t *state)
     return x ^ (x >> 31);
 }
 
-int fleet_common_new(struct fleet_common **out, uint64_t seed)
+static int common_new(struct fleet_common **out, uint64_t seed, bool is_seeded)
 {
     struct fleet_common *common = aligned_alloc(_Alignof(struct fleet_common), sizeof *common);
     if (common == NULL)
@@ -35,9 +35,9 @@ int fleet_common_new(struct fleet_common **out, uint64_t seed)
     /* Keys are chosen by others: the hash is keyed by the system where it can be. */
     const uint64_t seeded[2] = { mix(&seed), mix(&seed) };
     uint8_t secret[16];
-    if (!entropy_fill(secret, sizeof secret))
+    if (is_seeded || !entropy_fill(secret, sizeof secret))
         memcpy(secret, seeded, sizeof secret);
-    fleet_common_name(common, 0, "");
+    fleet_common_name(common, is_seeded ? seeded[0] : 0, "");
     if (outages_new(&common->outages, seed) != 0 || denied_new(&common->denied, secret) != 0
         || journal_new(&common->journal, secret) != 0 || holdings_new(&common->holdings, secret) != 0) {
         fleet_common_free(common);
@@ -46,6 +46,16 @@ int fleet_common_new(struct fleet_common **out, uint64_t seed)
     (void)pthread_mutex_init(&common->lock, NULL); /* with default attributes it does not fail */
     *out = common;
     return 0;
+}
+
+int fleet_common_new(struct fleet_common **out, uint64_t seed)
+{
+    return common_new(out, seed, false);
+}
+
+int fleet_common_new_seeded(struct fleet_common **out, uint64_t seed)
+{
+    return common_new(out, seed, true);
 }
 
 void fleet_common_free(struct fleet_common *common)

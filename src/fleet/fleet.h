@@ -21,6 +21,8 @@ struct fleet;
 /* Of one process: breakers, keys known to be refused (denied.h), what fallbacks let through (journal.h), counters. */
 struct fleet_common;
 int fleet_common_new(struct fleet_common **out, uint64_t seed);
+/* The same, and nothing is drawn from the system: tests, whose seed replays a run. */
+int fleet_common_new_seeded(struct fleet_common **out, uint64_t seed);
 void fleet_common_free(struct fleet_common *common);
 struct outages *fleet_common_outages(struct fleet_common *common);
 /* What this process is called as a holder of leases; before the first fleet_new(). `run` 0: drawn at random, as it is without

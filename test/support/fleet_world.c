@@ -253,7 +253,7 @@ static struct worker *next_worker(struct world *world, weir_ns *at)
     for (size_t i = 0; i < world->process_count; i++)
         for (size_t j = 0; j < world->processes[i].worker_count; j++) {
             struct worker *worker = &world->processes[i].workers[j];
-            weir_ns due = fleet_next(worker->fleet);
+            weir_ns due = worker->fleet == NULL ? WEIR_NO_TIME : fleet_next(worker->fleet);
             if (due < *at) {
                 *at = due;
                 next = worker;
@@ -268,7 +268,8 @@ static void set_now(struct world *world, weir_ns now)
         world->now = now;
     for (size_t i = 0; i < world->process_count; i++)
         for (size_t j = 0; j < world->processes[i].worker_count; j++)
-            fleet_now_set(world->processes[i].workers[j].fleet, world->now);
+            if (world->processes[i].workers[j].fleet != NULL)
+                fleet_now_set(world->processes[i].workers[j].fleet, world->now);
 }
 
 void world_run(struct world *world, weir_ns until)
@@ -431,6 +432,12 @@ static weir_ns read_clock(void *context)
     return worker->process->world->now;
 }
 
+static weir_ns read_asleep(void *context)
+{
+    const struct worker *worker = context;
+    return worker->process->asleep;
+}
+
 static void open_worker(struct world *world, struct process *process, struct worker *worker, uint64_t seed)
 {
     *worker = (struct worker){ .process = process,
@@ -444,6 +451,7 @@ static void open_worker(struct world *world, struct process *process, struct wor
                                            .has_seed = true,
                                            .injects_time = !world->has_clocks,
                                            .now = read_clock,
+                                           .asleep = read_asleep,
                                            .wall_offset = WORLD_WALL,
                                            .log = log_line,
                                            .context = worker };
@@ -465,7 +473,11 @@ static void open_process(struct world *world, struct process *process, const cha
         weir_diagnostics_print(diagnostics, stderr, false);
     weir_diagnostics_free(diagnostics);
     assert_int_equal(code, 0);
-    assert_int_equal(fleet_common_new(&process->common, random_u64(&world->random)), 0);
+    assert_int_equal(fleet_common_new_seeded(&process->common, random_u64(&world->random)), 0);
+    char label[16];
+    uint64_t run = 1 + (uint64_t)(process - world->processes);
+    (void)snprintf(label, sizeof label, "replica-%llu", (unsigned long long)run);
+    fleet_common_name(process->common, run, label);
     for (size_t i = 0; i < workers; i++)
         open_worker(world, process, &process->workers[i], random_u64(&world->random));
 }
@@ -500,13 +512,20 @@ void world_open_cluster(struct world *world, struct redis_server *redis, uint64_
     world->is_cluster = true;
 }
 
+void world_stop_worker(struct world *world, size_t process, size_t worker)
+{
+    struct worker *stopped = &world->processes[process].workers[worker];
+    fleet_drain(stopped->fleet, world->now);
+    assert_int_equal(fleet_under_way(stopped->fleet), 0);
+    fleet_free(stopped->fleet);
+    stopped->fleet = NULL;
+}
+
 static void close_process(struct process *process)
 {
-    for (size_t i = 0; i < process->worker_count; i++) {
-        fleet_drain(process->workers[i].fleet, process->world->now);
-        assert_int_equal(fleet_under_way(process->workers[i].fleet), 0);
-        fleet_free(process->workers[i].fleet);
-    }
+    for (size_t i = 0; i < process->worker_count; i++)
+        if (process->workers[i].fleet != NULL)
+            world_stop_worker(process->world, (size_t)(process - process->world->processes), i);
     assert_int_equal(process->probes, 0);
     fleet_common_free(process->common);
     weir_contract_free(process->contract);
@@ -561,6 +580,23 @@ size_t process_lines(const struct process *process, const char *beginning)
     for (const char *at = process->lines; at[0] != '\0'; at = strchr(at, '\n') + 1)
         count += strncmp(at, beginning, len) == 0;
     return count;
+}
+
+void world_reload(struct world *world, size_t process, const char *text)
+{
+    struct process *changed = &world->processes[process];
+    struct weir_reload done;
+    assert_int_equal(
+        weir_contract_reload(changed->contract, text, strlen(text), "test", world->now, &done, NULL), 0);
+    weir_contract_quiesce(changed->contract, world->now);
+    fleet_common_changed(changed->common);
+}
+
+uint64_t process_held(const struct process *process)
+{
+    uint64_t held, keys;
+    fleet_count_held(process->common, &held, &keys);
+    return held;
 }
 
 void process_count_up(const struct process *process, struct fleet_counters *out)

@@ -68,7 +68,8 @@ struct process {
     size_t worker_count;
     char lines[8192]; /* of the log */
     size_t lines_len;
-    weir_ns bad_at;  /* the first answer by policy since one of the store's came in time; WEIR_NO_TIME */
+    weir_ns asleep; /* for how long its machine has been suspended: its clock stood still, and leases did not */
+    weir_ns bad_at; /* the first answer by policy since one of the store's came in time; WEIR_NO_TIME */
     unsigned probes; /* under way */
 };
 
@@ -135,6 +136,13 @@ void world_operate(struct world *world, size_t process, struct fleet_operation *
 /* The questions of tenant=NAME and path=/. */
 void world_questions(struct world *world, size_t process, const char *tenant, uint64_t cost,
                      struct weir_shared *out);
+
+/* Another contract for a process. */
+void world_reload(struct world *world, size_t process, const char *text);
+/* A loop of a process ends as in a shutdown. */
+void world_stop_worker(struct world *world, size_t process, size_t worker);
+/* What the process has in hand of all keys. */
+uint64_t process_held(const struct process *process);
 
 /* All nodes alike. */
 void world_faults_set(struct world *world, const struct world_faults *faults);
