@@ -3,6 +3,8 @@
 import collections
 import json
 import os
+import signal
+import subprocess
 import sys
 import threading
 
@@ -27,6 +29,10 @@ def contract(*limits, deadline=UNHURRIED):
 
 def shared(*fields, fails='closed', key='[tenant]'):
     return (*fields, 'key: ' + key, 'scope: fleet', 'when-store-fails: ' + fails)
+
+
+def leased(*fields, most, chunk, lasts='1s', fails='closed', key='[tenant]'):
+    return (*shared(*fields, fails=fails, key=key), f'lease: {{ most: {most}, chunk: {chunk}, for: {lasts} }}')
 
 
 class Fleet:
@@ -64,6 +70,29 @@ class Fleet:
     def __getitem__(self, i):
         return self.servers[i]
 
+    def kill(self, i):
+        """As a machine that loses its power."""
+        self.servers[i].process.kill()
+        self.servers[i].process.wait()
+
+    def freeze(self, i):
+        self.servers[i].process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, i):
+        self.servers[i].process.send_signal(signal.SIGCONT)
+
+    def drain(self, i):
+        """As an operator who ends it; gives its log once it is gone."""
+        self.servers[i].process.terminate()
+        self.servers[i].process.wait(PATIENCE)
+        return self.servers[i].log()
+
+    def start_again(self, i):
+        """In place of one that is gone: the same contract, another process."""
+        self.servers[i].__exit__()
+        self.servers[i] = Server(**self.options, env=self.environments[i])
+        self.servers[i].__enter__()
+
     def logs(self, word):
         """How many lines of all replicas have it."""
         return sum(word in line for server in self.servers for line in server.log().splitlines())
@@ -74,6 +103,26 @@ class Fleet:
 
 def is_ready(server):
     return server.ask('GET', '/readyz').text.startswith('ready')
+
+
+def run_weir(*words):
+    """What the program says on standard output; it must succeed."""
+    done = subprocess.run([os.path.join(BUILD, 'weir'), *words], capture_output=True, text=True, timeout=PATIENCE,
+                          env={name: value for name, value in os.environ.items() if not name.startswith('WEIR_')})
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+def explained(server, replicas):
+    """What `weir explain` says of each limit of a server's contract, by its name."""
+    told = json.loads(run_weir('explain', server.contract, '--replicas', str(replicas), '--json'))
+    return {limit['limit']: limit for limit in told['limits']}
+
+
+def leases(server, store_url, limit='limit-0'):
+    """What `weir fleet leases` says of each key of a limit, by its tenant (or '')."""
+    lines = run_weir('fleet', 'leases', server.contract, '--store', store_url, '--limit', limit, '--json').splitlines()
+    return {(told['key'] or {}).get('tenant', ''): told for told in map(json.loads, lines)}
 
 
 def body(tenant='acme', **more):

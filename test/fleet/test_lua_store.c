@@ -271,6 +271,9 @@ static void end_kept(struct twins *twins)
                                 .record = slice_of(twins->kept[place].record),
                                 .verb = twins->kept[place].verb };
     struct text text = text_of(room, sizeof room);
+    if (call.verb == SCRIPT_ACQUIRE && twins->kept[place].items[0].limit->algorithm != WEIR_CONCURRENCY)
+        return; /* permits alone are renewed and returned */
+    call.count = call.verb == SCRIPT_ACQUIRE ? 1 : call.count;
     start_call(twins, &call, has_time);
     if (call.verb == SCRIPT_RESERVE)
         assert_true(script_put_settle(&text, SCRIPT_BY_HASH, &call, below(twins, 3) == 0, below(twins, 30)));

@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * sim_world.c - time, clocks, the network, replicas, requests.
+ */
+#include "fleet/sim_world.h"
+
+#include <stdarg.h>
+
+#include "base/entropy.h"
+#include "support/unit.h"
+
+#define DEADLINE (5 * WEIR_MILLISECOND)
+
+const char *const sim_fault_names[SIM_FAULTS] = {
+    [SIM_LOSE_COMMAND] = "command lost",
+    [SIM_LOSE_REPLY] = "reply lost",
+    [SIM_DELAY] = "delayed",
+    [SIM_OVERTAKE] = "overtaken",
+    [SIM_DOUBLE] = "doubled",
+    [SIM_CRASH] = "crash",
+    [SIM_PAUSE] = "pause",
+    [SIM_SLEEP] = "sleep",
+    [SIM_WALL_STEP] = "date stepped",
+    [SIM_STORE_FORWARD] = "store's clock forward",
+    [SIM_STORE_BACK] = "store's clock back",
+    [SIM_WIPE] = "store lost all",
+    [SIM_ROLLBACK] = "store went back",
+    [SIM_FORGET] = "scripts forgotten",
+    [SIM_PARTITION] = "partition",
+    [SIM_HAND_BACK] = "handed back",
+};
+
+struct sim_flight {
+    struct sim_flight *next;
+    struct carrier_call *call; /* NULL: nobody waits */
+    struct sim_replica *replica;
+    weir_ns sent_at, at;
+    bool is_executed, loses_reply, is_over;
+    struct slice command, reply; /* ours */
+    struct sim_charges charges;
+};
+
+/* ---- Randomness ------------------------------------------------------------------------------------------------------ */
+
+/* In the place of the system's: names of runs and secrets of hashes are the seed's. */
+static struct random *entropy;
+bool entropy_fill(void *out, size_t len)
+{
+    static struct random outside = { 1 };
+    unsigned char *to = out;
+    for (size_t i = 0; i < len; i++)
+        to[i] = (unsigned char)random_u64(entropy != NULL ? entropy : &outside);
+    return true;
+}
+
+uint64_t sim_below(struct sim_world *world, uint64_t bound)
+{
+    return random_below(&world->random, bound);
+}
+
+static bool draws(struct sim_world *world, enum sim_fault fault)
+{
+    if (!world->faults[fault] || !world->may_fault_commands || sim_below(world, 1000) >= world->command_faults)
+        return false;
+    world->faulted[fault]++;
+    return true;
+}
+
+/* ---- What is told ---------------------------------------------------------------------------------------------------- */
+
+void sim_log(struct sim_world *world, const char *format, ...)
+{
+    va_list words;
+    if (world->setup.log == NULL)
+        return;
+    va_start(words, format);
+    (void)fprintf(world->setup.log, "%12.6f  ", (double)(world->now - SIM_START) / 1e9);
+    (void)vfprintf(world->setup.log, format, words);
+    (void)fputc('\n', world->setup.log);
+    va_end(words);
+}
+
+void sim_violate(struct sim_world *world, const char *format, ...)
+{
+    va_list words;
+    if (world->violation[0] != '\0')
+        return;
+    va_start(words, format);
+    (void)vsnprintf(world->violation, sizeof world->violation, format, words);
+    va_end(words);
+    sim_log(world, "VIOLATION: %s", world->violation);
+}
+
+static int number_of(const struct sim_replica *replica)
+{
+    return (int)(replica - replica->world->replicas);
+}
+
+/* ---- Clocks ---------------------------------------------------------------------------------------------------------- */
+
+weir_ns sim_local(const struct sim_replica *replica, weir_ns now)
+{
+    int64_t passed = (int64_t)(now - replica->began);
+    return replica->boot + (weir_ns)(passed + passed / 1000000 * replica->ppm) - replica->asleep;
+}
+
+weir_ns sim_true(const struct sim_replica *replica, weir_ns local)
+{
+    weir_ns low = replica->world->now, high = low + 1;
+    if (sim_local(replica, low) >= local)
+        return low;
+    if (local >= WEIR_NO_TIME / 2)
+        return WEIR_NO_TIME;
+    for (weir_ns step = WEIR_MILLISECOND; sim_local(replica, high) < local; step *= 2)
+        high += step;
+    while (high - low > 1) {
+        weir_ns middle = low + (high - low) / 2;
+        if (sim_local(replica, middle) >= local)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static void wind(struct sim_replica *replica)
+{
+    weir_ns now = replica->world->now, local = sim_local(replica, now);
+    fleet_now_set(replica->fleet, local);
+    fleet_wall_set(replica->fleet, SIM_WALL + (int64_t)now - (int64_t)local + replica->wall_error);
+}
+
+void sim_store_clock(struct sim_world *world)
+{
+    lua_store_now_set(world->store, (SIM_WALL + (int64_t)world->now + world->store_step) / 1000);
+}
+
+weir_ns sim_instant(const struct sim_world *world, const struct oracle *oracle)
+{
+    return oracle->is_window ? (weir_ns)((int64_t)world->now + world->store_step) : world->now;
+}
+
+static weir_ns read_clock(void *context)
+{
+    const struct sim_replica *replica = context;
+    return sim_local(replica, replica->world->now);
+}
+
+static weir_ns read_asleep(void *context)
+{
+    const struct sim_replica *replica = context;
+    return replica->asleep;
+}
+
+/* ---- The carrier ------------------------------------------------------------------------------------------------------- */
+
+static struct sim_replica *replica_of(const struct carrier *carrier)
+{
+    return (struct sim_replica *)((char *)(uintptr_t)carrier - offsetof(struct sim_replica, carrier));
+}
+
+static struct slice copy_of(struct slice from)
+{
+    char *to = malloc(from.len + 1);
+    assert_non_null(to);
+    memcpy(to, from.at, from.len);
+    return (struct slice){ to, from.len };
+}
+
+static struct outage *sim_outage(struct carrier *carrier, unsigned slot)
+{
+    (void)slot;
+    return outage_of(fleet_common_outages(replica_of(carrier)->common), "store");
+}
+
+static weir_ns way_of(struct sim_world *world)
+{
+    static const weir_ns lengths[] = { 4 * WEIR_MILLISECOND, 300 * WEIR_MILLISECOND, 5 * WEIR_SECOND };
+    weir_ns way = world->way + sim_below(world, world->way);
+    if (draws(world, SIM_DELAY))
+        way += sim_below(world, lengths[sim_below(world, 3)]);
+    return way;
+}
+
+static void launch(struct sim_replica *replica, struct carrier_call *call, struct slice command)
+{
+    struct sim_world *world = replica->world;
+    struct sim_flight *flight = malloc(sizeof *flight);
+    assert_non_null(flight);
+    *flight = (struct sim_flight){ .next = world->flights,
+                                   .call = call,
+                                   .replica = replica,
+                                   .sent_at = world->now,
+                                   .at = world->now + way_of(world),
+                                   .command = copy_of(command) };
+    if (call == NULL) { /* the second of a doubled one */
+        flight->at += sim_below(world, 3 * WEIR_SECOND);
+        flight->loses_reply = true;
+    } else {
+        call->held = flight;
+        flight->is_over = draws(world, SIM_LOSE_COMMAND);
+        flight->loses_reply = draws(world, SIM_LOSE_REPLY);
+    }
+    world->flights = flight;
+}
+
+static void sim_send(struct carrier *carrier, struct carrier_call *call)
+{
+    struct sim_replica *replica = replica_of(carrier);
+    struct sim_world *world = replica->world;
+    call->outage = sim_outage(carrier, 0);
+    call->is_topology = false;
+    call->held = NULL;
+    bool is_cut = replica->cut_till > world->now;
+    if (replica->is_ending || (is_cut && !replica->is_cut_silent)) {
+        call->done(call, CARRIER_REFUSED, (struct slice){ 0 });
+        return;
+    }
+    launch(replica, call, call->command);
+    if (is_cut)
+        world->flights->is_over = true;
+    else if (draws(world, SIM_DOUBLE))
+        launch(replica, NULL, call->command);
+}
+
+static void sim_abandon(struct carrier *carrier, struct carrier_call *call)
+{
+    (void)carrier;
+    struct sim_flight *flight = call->held;
+    flight->call = NULL;
+}
+
+static struct incarnation sim_incarnation(struct carrier *carrier, unsigned slot)
+{
+    (void)slot;
+    return replica_of(carrier)->world->incarnation;
+}
+
+static bool sim_is_whole(const struct carrier *carrier)
+{
+    (void)carrier;
+    return true;
+}
+
+static void sim_close_carrier(struct carrier *carrier)
+{
+    (void)carrier;
+}
+
+/* ---- What falls due --------------------------------------------------------------------------------------------------- */
+
+static void end_call(struct sim_flight *flight, enum carrier_result result, struct slice reply)
+{
+    struct carrier_call *call = flight->call;
+    flight->call = NULL;
+    if (call == NULL)
+        return;
+    call->held = NULL;
+    call->done(call, result, reply);
+}
+
+void sim_break(struct sim_world *world, struct sim_replica *replica)
+{
+    for (struct sim_flight *flight = world->flights; flight != NULL; flight = flight->next) {
+        if (flight->replica != replica || flight->is_over)
+            continue;
+        flight->is_over = true;
+        end_call(flight, CARRIER_LOST, (struct slice){ 0 });
+    }
+}
+
+static void execute(struct sim_world *world, struct sim_flight *flight)
+{
+    for (const struct sim_flight *other = world->flights; other != NULL; other = other->next)
+        if (other->replica == flight->replica && !other->is_executed && !other->is_over
+            && other->sent_at < flight->sent_at && world->faults[SIM_DELAY]) {
+            world->faulted[SIM_OVERTAKE]++;
+            break;
+        }
+    sim_store_clock(world);
+    struct slice reply = lua_store_ask(world->store, flight->command);
+    flight->charges = sim_note_executed(world, flight->command, reply);
+    flight->is_executed = true;
+    flight->is_over = flight->loses_reply || flight->call == NULL;
+    if (!flight->is_over)
+        flight->reply = copy_of(reply);
+    flight->at = world->now + way_of(world);
+}
+
+static void happen(struct sim_world *world, struct sim_flight *flight)
+{
+    struct sim_replica *replica = flight->replica;
+    if (!flight->is_executed) {
+        execute(world, flight);
+    } else if (replica->paused_till > world->now) {
+        flight->at = replica->paused_till;
+    } else {
+        flight->is_over = true;
+        sim_wake(replica);
+        if (flight->call == NULL)
+            outage_alive(sim_outage(&replica->carrier, 0), sim_local(replica, world->now));
+        else {
+            world->heard = &flight->charges;
+            end_call(flight, CARRIER_REPLY, flight->reply);
+            world->heard = NULL;
+        }
+    }
+}
+
+static struct sim_flight *next_flight(struct sim_world *world)
+{
+    struct sim_flight *next = NULL, **at = &world->flights;
+    while (*at != NULL) {
+        struct sim_flight *flight = *at;
+        if (flight->is_over && flight->call == NULL) {
+            *at = flight->next;
+            free((void *)(uintptr_t)flight->command.at);
+            free((void *)(uintptr_t)flight->reply.at);
+            free(flight);
+            continue;
+        }
+        if (!flight->is_over && (next == NULL || flight->at < next->at))
+            next = flight;
+        at = &flight->next;
+    }
+    return next;
+}
+
+static struct sim_replica *next_replica(struct sim_world *world, weir_ns *at)
+{
+    struct sim_replica *next = NULL;
+    *at = WEIR_NO_TIME;
+    for (size_t i = 0; i < world->replica_count; i++) {
+        struct sim_replica *replica = &world->replicas[i];
+        if (replica->fleet == NULL)
+            continue;
+        weir_ns due = fleet_next(replica->fleet);
+        if (due == WEIR_NO_TIME)
+            continue;
+        due = sim_true(replica, due);
+        if (due < replica->paused_till)
+            due = replica->paused_till;
+        if (due < *at) {
+            *at = due;
+            next = replica;
+        }
+    }
+    return next;
+}
+
+void sim_run(struct sim_world *world, weir_ns till)
+{
+    for (unsigned turns = 0; world->violation[0] == '\0'; turns++) {
+        weir_ns due;
+        struct sim_replica *replica = next_replica(world, &due);
+        struct sim_flight *flight = next_flight(world);
+        bool is_flight = flight != NULL && flight->at <= due;
+        weir_ns at = is_flight ? flight->at : due;
+        if (at > till)
+            break;
+        if (turns == 200000)
+            sim_violate(world, "does not come to rest");
+        if (at > world->now)
+            world->now = at;
+        if (is_flight) {
+            happen(world, flight);
+        } else {
+            sim_wake(replica);
+            fleet_tick(replica->fleet, sim_local(replica, world->now));
+        }
+    }
+    if (till > world->now)
+        world->now = till;
+}
+
+/* ---- Requests ---------------------------------------------------------------------------------------------------------- */
+
+void sim_spend(struct sim_world *world, size_t limit, unsigned tenant, uint64_t cost)
+{
+    struct oracle *oracle = &world->oracles[limit][tenant];
+    if (cost > 0 && !oracle_admit(oracle, cost, sim_instant(world, oracle)))
+        sim_violate(world, "P34: of limit %zu tenant %u spent more than burst + rate * t", limit, tenant);
+}
+
+/* What the store charged has been noted. The rest is out of the hand. */
+static void note_admission(struct sim_asked *asked, const struct weir_shared_met *met)
+{
+    struct sim_world *world = asked->world;
+    struct oracle *oracle = &world->oracles[met->limit][asked->tenant];
+    uint64_t strict = asked->is_within || world->heard == NULL ? 0 : world->heard->cost[met->limit];
+    if (strict > met->cost)
+        sim_violate(world, "%llu were charged for %llu", (unsigned long long)strict,
+                    (unsigned long long)met->cost);
+    if (!asked->is_stale) {
+        sim_spend(world, met->limit, asked->tenant, met->cost - strict);
+        return;
+    }
+    if (met->cost == strict)
+        return;
+    /* What a suspended worker adds: what it held, a chunk at most. */
+    asked->replica->stale_spent += met->cost - strict;
+    oracle->admitted += met->cost - strict;
+    if (asked->replica->stale_spent > oracle->lease.chunk)
+        sim_violate(world, "P34: a suspended replica spent %llu of a chunk of %llu",
+                    (unsigned long long)asked->replica->stale_spent, (unsigned long long)oracle->lease.chunk);
+}
+
+/* Without faults a refusal means that no more than `most` is stranded. */
+static void note_refusal(struct sim_asked *asked, const struct weir_shared_met *met)
+{
+    struct sim_world *world = asked->world;
+    const struct oracle *oracle = &world->oracles[met->limit][asked->tenant];
+    uint64_t under_way = 0;
+    if (!world->setup.is_calm || met->decision.outcome != WEIR_DENY)
+        return;
+    for (size_t i = 0; i < SIM_ASKED_MAX; i++)
+        if (world->asked[i].is_used && !world->asked[i].is_peek)
+            under_way += world->asked[i].cost;
+    uint64_t left = oracle_left(oracle, sim_instant(world, oracle));
+    uint64_t since = oracle_refill(oracle, world->now - asked->asked_at);
+    if (left >= oracle->lease.most + met->cost + under_way + since)
+        sim_violate(world, "%llu were refused with %llu left, and %llu may be stranded",
+                    (unsigned long long)met->cost, (unsigned long long)left,
+                    (unsigned long long)oracle->lease.most);
+}
+
+static void answered(struct fleet_decision *decision)
+{
+    struct sim_asked *asked = decision->owner;
+    struct sim_world *world = asked->world;
+    asked->is_used = false;
+    free(decision->handle);
+    if (asked->replica->is_ending)
+        return;
+    world->decided++;
+    bool is_kept = decision->passes && !asked->is_peek && !asked->undoes;
+    world->passed += is_kept;
+    world->from_hand += is_kept && asked->is_within;
+    sim_log(world, "%d: %s%s cost %llu tenant %u%s, remaining %llu", number_of(asked->replica),
+            decision->passes ? "passes" : "refused", asked->is_within ? " at once" : "",
+            (unsigned long long)asked->cost, asked->tenant,
+            asked->is_peek    ? " (look)"
+            : asked->undoes   ? " (undone)"
+            : asked->is_stale ? " (late)"
+                              : "",
+            (unsigned long long)(decision->count > 0 ? decision->met[0].decision.remaining : 0));
+    for (size_t i = 0; i < decision->count; i++) {
+        const struct weir_shared_met *met = &decision->met[i];
+        if (is_kept && met->decision.outcome == WEIR_ALLOW && met->cost > 0)
+            note_admission(asked, met);
+        else if (!decision->passes)
+            note_refusal(asked, met);
+    }
+    if (decision->passes && asked->undoes)
+        fleet_undo(asked->replica->fleet, decision);
+}
+
+static struct sim_asked *free_asked(struct sim_world *world)
+{
+    for (size_t i = 0; i < SIM_ASKED_MAX; i++)
+        if (!world->asked[i].is_used)
+            return &world->asked[i];
+    return NULL;
+}
+
+static void meet(struct sim_world *world, const struct weir_shared *shared, unsigned tenant)
+{
+    for (size_t i = 0; i < shared->count; i++) {
+        const struct weir_shared_ask *ask = &shared->asks[i];
+        assert_true(ask->limit < SIM_LIMITS);
+        if (!world->is_met[ask->limit][tenant])
+            oracle_init(&world->oracles[ask->limit][tenant], ask, world->setup.contract->is_window[ask->limit]);
+        world->is_met[ask->limit][tenant] = true;
+    }
+}
+
+static void ask_at(struct sim_replica *replica, unsigned tenant, uint64_t cost, enum sim_manner manner,
+                   weir_ns now, bool is_stale)
+{
+    static struct weir_shared shared;
+    static const char *const names[SIM_TENANTS] = { "a", "b" };
+    struct sim_world *world = replica->world;
+    const struct weir_attribute attributes[] = { { "tenant", names[tenant], 0 }, { "path", "/", 0 } };
+    const struct weir_request request = { .attributes = attributes, .attribute_count = 2, .cost = cost };
+    struct sim_asked *asked = free_asked(world);
+    if (asked == NULL)
+        return;
+    assert_int_equal(weir_contract_shared(world->setup.contract->contract, &request, &shared), 0);
+    meet(world, &shared, tenant);
+    *asked = (struct sim_asked){ .world = world,
+                                 .replica = replica,
+                                 .tenant = tenant,
+                                 .cost = cost,
+                                 .asked_at = world->now,
+                                 .is_used = true,
+                                 .is_within = true,
+                                 .is_stale = is_stale,
+                                 .is_peek = manner == SIM_PEEK,
+                                 .undoes = manner == SIM_UNDO };
+    asked->decision = (struct fleet_decision){ .kind = FLEET_CHECK,
+                                               .is_peek = asked->is_peek,
+                                               .now = now,
+                                               .met = asked->met,
+                                               .done = answered,
+                                               .owner = asked };
+    fleet_decide(replica->fleet, &shared, &asked->decision);
+    asked->is_within = false;
+}
+
+void sim_wake(struct sim_replica *replica)
+{
+    weir_ns stale = replica->stale_local;
+    if (replica->paused_till > 0
+        && replica->asleep_since > 0) /* a clock that stood still goes on: never the same reading */
+        replica->asleep += replica->paused_till - replica->asleep_since - 1;
+    replica->asleep_since = replica->paused_till = replica->stale_local = 0;
+    if (stale > 0)
+        ask_at(replica, replica->stale_tenant, replica->stale_cost, SIM_CHECK, stale, true);
+    wind(replica);
+}
+
+void sim_ask(struct sim_world *world, struct sim_replica *replica, unsigned tenant, uint64_t cost,
+             enum sim_manner manner)
+{
+    if (!sim_is_up(replica))
+        return;
+    sim_wake(replica);
+    ask_at(replica, tenant, cost, manner, sim_local(replica, world->now), false);
+}
+
+/* ---- Replicas ---------------------------------------------------------------------------------------------------------- */
+
+bool sim_is_up(const struct sim_replica *replica)
+{
+    return replica->fleet != NULL && replica->paused_till <= replica->world->now;
+}
+
+void sim_start(struct sim_replica *replica)
+{
+    struct sim_world *world = replica->world;
+    *replica = (struct sim_replica){ .carrier = { sim_send, sim_abandon, sim_outage, sim_incarnation,
+                                                  sim_is_whole, sim_close_carrier },
+                                     .world = world,
+                                     .began = world->now,
+                                     .boot = WEIR_SECOND + sim_below(world, 1000000 * WEIR_SECOND),
+                                     .ppm = (int64_t)sim_below(world, 1001) - 500,
+                                     .cut_till = replica->cut_till,
+                                     .is_cut_silent = replica->is_cut_silent };
+    assert_int_equal(fleet_common_new(&replica->common, random_u64(&world->random)), 0);
+    fleet_common_name(replica->common, 0, "sim");
+    const struct fleet_options options = { .common = replica->common,
+                                           .carrier = &replica->carrier,
+                                           .contract = world->setup.contract->contract,
+                                           .deadline = DEADLINE,
+                                           .seed = random_u64(&world->random),
+                                           .has_seed = true,
+                                           .now = read_clock,
+                                           .asleep = read_asleep,
+                                           .context = replica };
+    assert_int_equal(fleet_new(&replica->fleet, &options), 0);
+    wind(replica);
+}
+
+void sim_crash(struct sim_replica *replica)
+{
+    struct sim_world *world = replica->world;
+    replica->is_ending = true;
+    fleet_drain(replica->fleet, sim_local(replica, world->now));
+    fleet_free(replica->fleet);
+    fleet_common_free(replica->common);
+    replica->fleet = NULL;
+    replica->common = NULL;
+    for (struct sim_flight *flight = world->flights; flight != NULL; flight = flight->next)
+        if (flight->replica == replica) { /* what was sent arrives all the same; nobody hears of it */
+            assert_null(flight->call);
+            flight->is_over |= flight->is_executed;
+            flight->loses_reply = true;
+        }
+}
+
+/* ---- A run ------------------------------------------------------------------------------------------------------------ */
+
+void sim_open(struct sim_world *world, struct lua_store *store, const struct sim_setup *setup)
+{
+    *world = (struct sim_world){ .setup = *setup, .random = { setup->seed }, .store = store, .now = SIM_START };
+    entropy = &world->random;
+    lua_store_wipe(store);
+    sim_store_clock(world);
+    world->incarnation = (struct incarnation){ 1, (uint64_t)SIM_WALL / 1000 - UINT64_C(1000000000000) };
+    world->way = 20 * WEIR_MICROSECOND + sim_below(world, 400 * WEIR_MICROSECOND);
+    world->replica_count = setup->replicas > 0 ? setup->replicas : 2 + sim_below(world, SIM_REPLICAS - 1);
+    for (int i = 0; i < SIM_FAULTS && !setup->is_calm; i++)
+        world->faults[i] = sim_below(world, 3) == 0;
+    world->command_faults = 20 + (unsigned)sim_below(world, 200);
+    world->may_fault_commands = true;
+    for (size_t i = 0; i < world->replica_count; i++) {
+        world->replicas[i].world = world;
+        sim_start(&world->replicas[i]);
+    }
+}
+
+void sim_close(struct sim_world *world)
+{
+    for (size_t i = 0; i < world->replica_count; i++)
+        if (world->replicas[i].fleet != NULL)
+            sim_crash(&world->replicas[i]);
+    for (struct sim_flight *flight = world->flights; flight != NULL; flight = flight->next)
+        flight->is_over = true;
+    (void)next_flight(world);
+    assert_null(world->flights);
+    for (size_t i = 0; i < SIM_SNAPSHOTS; i++)
+        data_clear(&world->snapshots[i].data);
+    entropy = NULL;
+}
