@@ -266,14 +266,19 @@ void store_end_close(struct worker *worker)
 
 /* ---- What is held, at the end --------------------------------------------------------------------------------------- */
 
-static void log_returned(const struct store_end *end, bool is_over)
+/* Of what the store granted, all that it has not been told the end of. */
+static uint64_t unsettled(const struct fleet_counters *counters)
+{
+    uint64_t settled = counters->lease_returned + counters->lease_spent + counters->lease_lost;
+    return counters->lease_granted > settled ? counters->lease_granted - settled : 0;
+}
+
+static void log_returned(const struct store_end *end)
 {
     struct fleet_counters counters;
-    uint64_t left, keys;
     fleet_count(end->worker->server->store.common, &counters);
-    fleet_count_held(end->worker->server->store.common, &left, &keys);
-    uint64_t returned = counters.lease_returned - end->returned;
-    if (is_over && left > 0)
+    uint64_t left = unsettled(&counters), returned = counters.lease_returned - end->returned;
+    if (left > 0)
         log_event(LOG_WARN, "leases-returned", "tokens=%" PRIu64 " left=%" PRIu64, returned, left);
     else
         log_event(LOG_INFO, "leases-returned", "tokens=%" PRIu64, returned);
@@ -293,10 +298,9 @@ bool store_end_returned(struct worker *worker)
         fleet_hand_back(end->fleet, ticker_now(worker));
         store_end_look(worker);
     }
-    bool is_over = weir_now() >= end->returns_until;
-    if (!is_over && fleet_holds(common))
+    if (weir_now() < end->returns_until && fleet_holds(common))
         return false;
-    log_returned(end, is_over);
+    log_returned(end);
     return true;
 }
 
