@@ -202,6 +202,7 @@ static void step_store_forward(struct sim_world *world)
 {
     weir_ns length = (1 + some_time(world) / WEIR_MILLISECOND) * WEIR_MILLISECOND;
     step_store(world, (int64_t)length);
+    world->has_stepped = true;
     sim_log(world, "store: its clock steps forward by %.3f s", (double)length / 1e9);
     allow(world, LOSS_FORWARD, length, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 
 #include "base/entropy.h"
+#include "fleet/script.h"
 #include "support/unit.h"
 
 #define DEADLINE (5 * WEIR_MILLISECOND)
@@ -77,6 +78,7 @@ void sim_log(struct sim_world *world, const char *format, ...)
     (void)fprintf(world->setup.log, "%12.6f  ", (double)(world->now - SIM_START) / 1e9);
     (void)vfprintf(world->setup.log, format, words);
     (void)fputc('\n', world->setup.log);
+    (void)fflush(world->setup.log);
     va_end(words);
 }
 
@@ -547,7 +549,10 @@ void sim_start(struct sim_replica *replica)
                                      .cut_till = replica->cut_till,
                                      .is_cut_silent = replica->is_cut_silent };
     assert_int_equal(fleet_common_new(&replica->common, random_u64(&world->random)), 0);
-    fleet_common_name(replica->common, 0, "sim");
+    char name[SCRIPT_LABEL_MAX];
+    (void)snprintf(name, sizeof name, "replica-%08d",
+                   number_of(replica)); /* as long as a run's: see the mutants */
+    fleet_common_name(replica->common, 0, name);
     const struct fleet_options options = { .common = replica->common,
                                            .carrier = &replica->carrier,
                                            .contract = world->setup.contract->contract,
@@ -555,7 +560,7 @@ void sim_start(struct sim_replica *replica)
                                            .seed = random_u64(&world->random),
                                            .has_seed = true,
                                            .now = read_clock,
-                                           .asleep = read_asleep,
+                                           .asleep = world->setup.is_deaf_to_sleep ? NULL : read_asleep,
                                            .context = replica };
     assert_int_equal(fleet_new(&replica->fleet, &options), 0);
     wind(replica);

@@ -105,6 +105,7 @@ struct sim_snapshot {
 
 struct sim_setup {
     uint64_t seed;
+    bool is_deaf_to_sleep; /* a mutant: nobody knows that the machine slept */
     const struct sim_contract *contract;
     size_t replicas; /* 0: drawn */
     bool is_calm;    /* no faults */
@@ -127,11 +128,13 @@ struct sim_world {
     bool is_met[SIM_LIMITS][SIM_TENANTS];
     uint64_t charged[SIM_LIMITS][SIM_TENANTS]; /* strictly, by the store */
     uint64_t granted[SIM_LIMITS][SIM_TENANTS];
+    uint64_t out, returned; /* of all limits, as the store says now */
     struct sim_snapshot snapshots[SIM_SNAPSHOTS];
     size_t snapshot_next;
     weir_ns edges[16]; /* instants of interest: lease ends */
     size_t edge_next;
-    bool has_lost; /* wiped or rolled back: the store's books begin anew */
+    bool has_lost;    /* wiped or rolled back: the store's books begin anew */
+    bool has_stepped; /* the store's clock, forward: it may have forgotten what is in hands */
     bool faults[SIM_FAULTS];
     unsigned command_faults; /* of those on the way, in thousandths */
     size_t hot;              /* the replica that most ask */
