@@ -118,8 +118,16 @@ static void what_a_strict_limit_refuses_lies_in_the_hand_as_before(void **state)
         assert_false(asked->decision.passes);
         assert_int_equal(asked_met(asked, 1)->outcome, WEIR_DENY);
         world_run_for(&world, 5 * MS);
-        assert_true(held(0) >= had);            /* and it may have got a portion for want of six */
-        world_run_for(&world, 5 * WEIR_SECOND); /* all goes back */
+        assert_true(held(0) >= had); /* and it may have got a portion for want of six */
+        while (left(0, "acme", 1) > 0 && held(0) > 0)
+            spent += spend(0, "acme", 1, 1);
+        had = held(0);
+        asked = world_decide(&world, 0, "acme", 1); /* all that it needs of a is in hand */
+        assert_false(asked->decision.passes);
+        assert_true(held(0) >= had && had > 0);
+        assert_int_equal(asked_met(asked, 0)->outcome, WEIR_ALLOW);
+        assert_int_equal(asked_met(asked, 0)->remaining, had); /* as a look: it lies there */
+        world_run_for(&world, 5 * WEIR_SECOND);                /* all goes back */
         assert_int_equal(held(0), 0);
         assert_int_equal(left(1, "acme", 0), 100 - spent - 1);
         assert_int_equal(left(1, "acme", 1), 6 - spent - 1);
@@ -170,6 +178,35 @@ static void a_watched_limit_is_met_in_hand_where_the_others_pass(void **state)
     world_run_for(&world, 5 * WEIR_SECOND);
     assert_int_equal(left(1, "z", 0), 100 - 6);
     world_close(&world);
+    /* What is in hand does not do, and the store has no more: it is not charged, and the hand keeps what it has. */
+    static const char shadow[] = CONTRACT LEASED("a", OF_PATH, SLOW_LEASE ", enforce: shadow")
+        LIMIT("b", OF_TENANT, "when-store-fails: closed, rate: 1000/1s, burst: 1000");
+    world_open(&world, &redis, 1, shadow, 2, 1);
+    uint64_t spent = warm_up(0, "x");
+    had = held(0);
+    struct asked *asked = world_decide(&world, 0, "x", 100 - spent + 1);
+    assert_true(asked->decision.passes);
+    assert_int_equal(asked_met(asked, 0)->outcome, WEIR_DENY);
+    assert_true(held(0) >= had);
+    world_run_for(&world, 5 * WEIR_SECOND);
+    assert_int_equal(left(1, "x", 0), 100 - spent);
+    world_close(&world);
+}
+
+static void what_is_in_hand_is_not_refilled(void **state)
+{
+    (void)state;
+    static const char text[] = CONTRACT LEASED(
+        "rate", OF_TENANT, "rate: 1000/1s, burst: 100, lease: { most: 50, chunk: 50, for: 2s }");
+    for (int more = 0; more < 2; more++) {
+        world_open(&world, &redis, 1, text, 2, 1);
+        (void)warm_up(0, "acme");
+        world_run_for(&world, 200 * MS); /* what was spent has come back */
+        uint64_t in_hand = held(0);
+        assert_true(in_hand > 0);
+        assert_int_equal(passes(1, "acme", 100 - in_hand + (uint64_t)more), !more);
+        world_close(&world);
+    }
 }
 
 static void looks_add_what_is_in_hand(void **state)
@@ -361,6 +398,7 @@ int main(void)
         cmocka_unit_test(what_a_strict_limit_refuses_lies_in_the_hand_as_before),
         cmocka_unit_test(what_is_undone_from_within_done_goes_back_where_it_came_from),
         cmocka_unit_test(a_watched_limit_is_met_in_hand_where_the_others_pass),
+        cmocka_unit_test(what_is_in_hand_is_not_refilled),
         cmocka_unit_test(looks_add_what_is_in_hand),
         cmocka_unit_test(a_reservation_is_made_and_settled_in_the_store),
         cmocka_unit_test(an_answer_out_of_the_hand_has_its_numbers),
