@@ -116,7 +116,7 @@ def run_weir(*words):
 def explained(server, replicas):
     """What `weir explain` says of each limit of a server's contract, by its name."""
     told = json.loads(run_weir('explain', server.contract, '--replicas', str(replicas), '--json'))
-    return {limit['limit']: limit for limit in told['limits']}
+    return {limit['name']: limit for limit in told['limits']}
 
 
 def leases(server, store_url, limit='limit-0'):

@@ -7,8 +7,8 @@ import time
 import unittest
 
 from fleet import wait_for
-from fault_proxy import (CUT_AFTER, CUT_BEFORE, CUT_INSIDE, PASS, STALL_AFTER, STALL_BEFORE, TWICE, FaultProxy, answer, late,
-                         one_in, random_faults, slow)
+from fault_proxy import (CUT_AFTER, CUT_BEFORE, CUT_INSIDE, PASS, STALL_AFTER, STALL_BEFORE, TWICE, FaultProxy, answer, astray,
+                         echo, late, one_in, random_faults, slow)
 from stores import Client, Cluster, Store, StoreError, slot_of
 
 COUNT = ('EVAL', "return redis.call('INCR', 'n')", 0)
@@ -27,6 +27,8 @@ class Faults(unittest.TestCase):
             (late(0.1), 1, 1, 'late, and whole'),
             (late(1), 1, TimeoutError, 'later than the client waits'),
             (slow(0.1), 1, 1, 'done late'),
+            (echo(0.1), 2, 1, 'once more, when the reply is long there'),
+            (astray(0.1), 1, ConnectionError, 'the connection has ended, and it is done all the same'),
             (answer('READONLY no'), 0, StoreError, 'the store never saw it'),
         ]
         with Store() as store, FaultProxy(store) as proxy:
@@ -40,6 +42,7 @@ class Faults(unittest.TestCase):
                         else:
                             with self.assertRaises(heard):
                                 client.command(*COUNT)
+                    wait_for(lambda: int(store.command('GET', 'n') or 0) >= counted)
                     self.assertEqual(int(store.command('GET', 'n') or 0), counted)
 
     def test_a_proxy_that_freezes_goes_and_comes_back(self):

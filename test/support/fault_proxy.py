@@ -39,6 +39,16 @@ def late(seconds):
     return Fault('late', seconds)
 
 
+def echo(seconds):
+    """The store does it, answers, and does it once more so much later, behind whatever came meanwhile."""
+    return Fault('echo', seconds)
+
+
+def astray(seconds):
+    """The connection ends, and the store sees the command so much later, behind whatever came meanwhile."""
+    return Fault('astray', seconds)
+
+
 def answer(text):
     """Not the store's reply but this error: "LOADING ...", "READONLY ...". The store never sees the command."""
     return Fault('answer', 0, b'-' + text.encode() + b'\r\n')
@@ -91,6 +101,7 @@ class FaultProxy:
         self._server = None
         self._running = None
         self._tasks = set()
+        self._delayed = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
@@ -100,6 +111,7 @@ class FaultProxy:
 
     def __exit__(self, *_):
         self._call(self._end())
+        self._call(self._forget_delayed())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -162,6 +174,11 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _forget_delayed(self):
+        for task in list(self._delayed):
+            task.cancel()
+        await asyncio.gather(*self._delayed, return_exceptions=True)
+
     async def _dial(self):
         if isinstance(self.target, int):
             return await asyncio.open_connection('127.0.0.1', self.target)
@@ -180,6 +197,18 @@ class FaultProxy:
         finally:
             self._tasks.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    def _later(self, data, greeting, seconds):
+        """Whatever becomes of the connection that it came by."""
+        async def wait():
+            await asyncio.sleep(seconds)
+            try:
+                await self._once_more(data, list(greeting))
+            except (OSError, asyncio.IncompleteReadError, _Cut):
+                pass  # the store is away: it is lost
+        task = self._loop.create_task(wait())
+        self._delayed.add(task)
+        task.add_done_callback(self._delayed.discard)
 
     async def _once_more(self, data, greeting):
         """Do a command over a connection of its own, greeted as the one that it came by; nobody hears the reply."""
@@ -225,7 +254,9 @@ class _Pair:
             proxy.counts[command.verb, 'seen'] += 1
             if command.verb in ('AUTH', 'HELLO', 'SELECT'):
                 self.greeting.append(data)
-            if fault.kind == 'cut-before':
+            if fault.kind == 'astray':
+                proxy._later(data, self.greeting, fault.seconds)
+            if fault.kind in ('cut-before', 'astray'):
                 raise _Cut
             if fault.kind == 'stall-before':
                 await asyncio.Event().wait()
@@ -237,6 +268,8 @@ class _Pair:
                 proxy.counts[command.verb, 'executed'] += 1
             if fault.kind == 'twice':
                 await proxy._once_more(data, self.greeting)
+            if fault.kind == 'echo':
+                proxy._later(data, self.greeting, fault.seconds)
             self.due.put_nowait((command, fault, proxy._loop.time() + fault.seconds))
 
     async def _hear(self, store_reader, writer):
