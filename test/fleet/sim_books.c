@@ -123,7 +123,7 @@ static void note_lease(struct sim_world *world, const struct slice *words, size_
             world->granted[limit][tenant] += (uint64_t)numbers[1];
         weir_ns ttl = (weir_ns)numbers[3] * WEIR_MICROSECOND,
                 duration = world->oracles[limit][tenant].lease.duration;
-        note_edge(world, world->now + ttl - ttl / 100);
+        note_edge(world, sim_hand_ends(world, ttl - ttl / 100));
         note_edge(world, world->now + ttl);
         note_edge(world, world->now + ttl + SCRIPT_LEASE_GRACE_NS(duration));
     }
@@ -183,7 +183,7 @@ static void check_holders(struct sim_world *world, struct data_key *key, const s
         double left =
             record.len >= RECORD_LEN && number_at(record, 5) == totals.round ? number_at(record, 1) : 0;
         out += left;
-        if (left > (double)oracle->lease.chunk)
+        if (left < 0 || left > (double)oracle->lease.chunk)
             sim_violate(world, "P32: a record holds %.0f, a chunk is %llu", left,
                         (unsigned long long)oracle->lease.chunk);
     }

@@ -17,4 +17,9 @@ void sim_add(struct sim_tally *to, const struct sim_tally *from);
 bool sim_one(struct lua_store *store, uint64_t seed, FILE *log, struct sim_tally *tally,
              char violation[SIM_VIOLATION_MAX]);
 
+/* For mutants: the first seed whose run finds that a bound is broken; 0: none of so many does. `is_deaf_to_sleep`: replicas do not
+   know that their machine slept. */
+uint64_t sim_find(struct lua_store *store, uint64_t within, bool is_deaf_to_sleep,
+                  char violation[SIM_VIOLATION_MAX]);
+
 #endif

@@ -281,12 +281,22 @@ static void execute(struct sim_world *world, struct sim_flight *flight)
         }
     sim_store_clock(world);
     struct slice reply = lua_store_ask(world->store, flight->command);
+    world->executed = flight;
     flight->charges = sim_note_executed(world, flight->command, reply);
+    world->executed = NULL;
     flight->is_executed = true;
     flight->is_over = flight->loses_reply || flight->call == NULL;
     if (!flight->is_over)
         flight->reply = copy_of(reply);
     flight->at = world->now + way_of(world);
+}
+
+weir_ns sim_hand_ends(const struct sim_world *world, weir_ns length)
+{
+    const struct sim_flight *flight = world->executed;
+    if (flight->replica->fleet == NULL || flight->sent_at < flight->replica->began)
+        return 0;
+    return sim_true(flight->replica, sim_local(flight->replica, flight->sent_at) + length);
 }
 
 static void happen(struct sim_world *world, struct sim_flight *flight)
@@ -407,20 +417,35 @@ static void note_admission(struct sim_asked *asked, const struct weir_shared_met
                     (unsigned long long)asked->replica->stale_spent, (unsigned long long)oracle->lease.chunk);
 }
 
-/* Without faults a refusal means that no more than `most` is stranded. */
+/* Tokens that ended in a hand since the beginning. */
+static uint64_t lost_in_hands(const struct sim_world *world)
+{
+    uint64_t lost = 0;
+    for (size_t i = 0; i < world->replica_count; i++) {
+        struct fleet_counters counters;
+        fleet_count(world->replicas[i].common, &counters);
+        lost += counters.lease_lost;
+    }
+    return lost;
+}
+
+/* Without faults a refusal means that no more than `most` is stranded, but for what ended in hands. */
 static void note_refusal(struct sim_asked *asked, const struct weir_shared_met *met)
 {
     struct sim_world *world = asked->world;
     const struct oracle *oracle = &world->oracles[met->limit][asked->tenant];
+    weir_ns whole = oracle->period * oracle->tick;
     uint64_t under_way = 0;
     if (!world->setup.is_calm || met->decision.outcome != WEIR_DENY)
         return;
+    if (oracle->is_window && asked->asked_at / whole != world->now / whole)
+        return; /* refused in the window before */
     for (size_t i = 0; i < SIM_ASKED_MAX; i++)
         if (world->asked[i].is_used && !world->asked[i].is_peek)
             under_way += world->asked[i].cost;
-    uint64_t left = oracle_left(oracle, sim_instant(world, oracle));
+    uint64_t left = oracle_left(oracle, world->now);
     uint64_t since = oracle_refill(oracle, world->now - asked->asked_at);
-    if (left >= oracle->lease.most + met->cost + under_way + since)
+    if (left >= oracle->lease.most + met->cost + under_way + since + lost_in_hands(world))
         sim_violate(world, "%llu were refused with %llu left, and %llu may be stranded",
                     (unsigned long long)met->cost, (unsigned long long)left,
                     (unsigned long long)oracle->lease.most);

@@ -122,7 +122,8 @@ struct sim_world {
     struct sim_replica replicas[SIM_REPLICAS];
     size_t replica_count;
     struct sim_flight *flights;
-    const struct sim_charges *heard; /* of the reply that is being heard; NULL: none is */
+    const struct sim_flight *executed; /* that is executed now */
+    const struct sim_charges *heard;   /* of the reply that is being heard; NULL: none is */
     struct sim_asked asked[SIM_ASKED_MAX];
     struct oracle oracles[SIM_LIMITS][SIM_TENANTS];
     bool is_met[SIM_LIMITS][SIM_TENANTS];
@@ -167,6 +168,8 @@ void sim_wake(struct sim_replica *replica);
 void sim_start(struct sim_replica *replica);
 void sim_crash(struct sim_replica *replica);
 bool sim_is_up(const struct sim_replica *replica);
+/* When what a command that is executed asked for ends in the hand of its replica, if it lasts so long there. */
+weir_ns sim_hand_ends(const struct sim_world *world, weir_ns length);
 /* Connections break: nothing is heard of what is under way; commands not executed yet never are. */
 void sim_break(struct sim_world *world, struct sim_replica *replica);
 /* Its clock, as time goes on. */
