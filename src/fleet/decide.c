@@ -466,6 +466,7 @@ void fleet_forget(struct fleet *fleet, struct fleet_decision *decision)
 void fleet_undo(struct fleet *fleet, struct fleet_decision *decision)
 {
     struct fleet_work *work = decision->work;
+    assert(!decision->is_final);
     if (decision->hands != NULL)
         decision->hands->is_undone = true;
     if (work == NULL || !work->is_done)

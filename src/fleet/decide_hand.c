@@ -34,14 +34,18 @@ bool hands_may_reach(const struct weir_shared *shared, const struct fleet_decisi
 
 /* ---- Taking -------------------------------------------------------------------------------------------------------- */
 
-/* What is there of one ask, or is seen to be there. */
+/* What is there of one ask, or is seen to be there. `is_alone`: with it the request is decided. */
 static void reach(struct fleet *fleet, const struct weir_shared *shared, const struct weir_shared_ask *ask,
-                  bool is_peek, struct hand *out)
+                  bool is_peek, bool is_alone, struct hand *out)
 {
     struct holdings *holdings = fleet->common->holdings;
     const struct weir_contract_limit *limit = &shared->limits[ask->limit];
     uint64_t hash = holdings_hash(holdings, limit->name, ask->key, ask->key_len);
     weir_ns now = fleet_lease_now(fleet);
+    if (is_alone && !is_peek) {
+        holdings_spend(holdings, hash, &ask->lease, &ask->size, ask->cost, now, out);
+        return;
+    }
     if (!is_peek) {
         holdings_take(holdings, hash, &ask->lease, &ask->size, ask->cost, true, now, out);
         return;
@@ -53,10 +57,10 @@ static void reach(struct fleet *fleet, const struct weir_shared *shared, const s
 }
 
 /* Whether nothing else is needed. */
-static bool reach_all(struct fleet *fleet, const struct weir_shared *shared, bool is_peek,
-                      struct fleet_hands *hands)
+static bool reach_all(struct fleet *fleet, const struct weir_shared *shared,
+                      const struct fleet_decision *decision, struct fleet_hands *hands)
 {
-    bool is_all = !is_peek;
+    bool is_peek = decision->is_peek, is_all = !is_peek;
     hands->reached = 0;
     hands->is_look = is_peek;
     hands->is_undone = false;
@@ -68,7 +72,7 @@ static bool reach_all(struct fleet *fleet, const struct weir_shared *shared, boo
             is_all = false;
             continue;
         }
-        reach(fleet, shared, ask, is_peek, &hands->each[i]);
+        reach(fleet, shared, ask, is_peek, decision->is_final && shared->count == 1, &hands->each[i]);
         hands->reached |= UINT64_C(1) << i;
         is_all = is_all && hands->each[i].taken == ask->cost;
     }
@@ -85,8 +89,9 @@ static weir_ns full_after(const struct weir_shared_size *size, uint64_t have)
         return 0;
     if (size->count == 0)
         return WEIR_NO_TIME;
-    weir_u128_ ticks = ((weir_u128_)missing * size->period + size->count - 1) / size->count;
-    return ticks > WEIR_HORIZON / size->tick ? WEIR_NO_TIME : (weir_ns)ticks * size->tick;
+    uint64_t ticks =
+        (missing * size->period + size->count - 1) / size->count; /* below 2^52, as all of a size */
+    return ticks > WEIR_HORIZON / size->tick ? WEIR_NO_TIME : ticks * size->tick;
 }
 
 static weir_ns reset_at(struct fleet *fleet, const struct weir_shared_ask *ask, const struct hand *hand,
@@ -136,9 +141,9 @@ static void keep(struct fleet *fleet, const struct hand *hand, bool is_kept)
 {
     if (hand->taken == 0)
         return;
-    if (is_kept)
+    if (!hand->is_kept && is_kept)
         holdings_keep(fleet->common->holdings, hand);
-    else
+    else if (!hand->is_kept)
         holdings_undo(fleet->common->holdings, hand);
     if (hand->is_urgent)
         lessee_call(fleet->lessee, hand->hash, fleet->now);
@@ -184,7 +189,7 @@ static void answer(struct fleet *fleet, const struct weir_shared *shared, struct
 void hands_decide(struct fleet *fleet, const struct weir_shared *shared, struct fleet_decision *decision)
 {
     struct fleet_hands hands;
-    if (reach_all(fleet, shared, decision->is_peek, &hands))
+    if (reach_all(fleet, shared, decision, &hands))
         answer(fleet, shared, decision, &hands);
     else
         decide_by_store(fleet, shared, decision, hands.reached == 0 ? NULL : &hands);

@@ -77,6 +77,7 @@ struct fleet_decision {
     bool is_peek;
     bool
         by_policy; /* there is no room to wait for the store: as if it could not be had, within fleet_decide() */
+    bool is_final; /* nobody else has a say: fleet_undo() will not be called */
     weir_ns now;
     weir_ns hold;                /* FLEET_RESERVE */
     struct weir_shared_met *met; /* room for shared->count; written before done(), limit and cost at once */

@@ -310,9 +310,16 @@ static void follow(struct entry *entry, const struct weir_lease *lease, const st
         entry->size = *size;
 }
 
-void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
-                   const struct weir_shared_size *size, uint64_t cost, bool is_partial, weir_ns now,
-                   struct hand *out)
+/* What a request asks of a key. */
+struct wish {
+    const struct weir_lease *lease;
+    const struct weir_shared_size *size;
+    uint64_t cost;
+    bool is_partial, keeps;
+};
+
+static void take(struct holdings *holdings, uint64_t hash, const struct wish *wish, weir_ns now,
+                 struct hand *out)
 {
     *out = (struct hand){ .hash = hash, .ends_at = WEIR_NO_TIME };
     struct shard *shard = lock_shard(holdings, hash);
@@ -320,15 +327,31 @@ void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_l
     out->is_known = entry != NULL;
     if (entry != NULL && is_current(holdings, entry) && !hands_back(holdings)) {
         struct holding *holding = &entry->holding;
-        follow(entry, lease, size);
+        follow(entry, wish->lease, wish->size);
         shard->counts.lost += lease_expire(holding, now);
-        out->taken = lease_take(holding, cost, is_partial, now);
+        out->taken = lease_take(holding, wish->cost, wish->is_partial, now);
+        out->is_kept = wish->keeps && out->taken == wish->cost;
+        if (out->is_kept)
+            lease_keep(holding, out->taken, holding->life);
         out->life = holding->life;
         out->have = holding->have;
         out->ends_at = holding->ends_at;
         out->is_urgent = lease_is_urgent(holding, now);
     }
     unlock_shard(shard);
+}
+
+void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
+                   const struct weir_shared_size *size, uint64_t cost, bool is_partial, weir_ns now,
+                   struct hand *out)
+{
+    take(holdings, hash, &(struct wish){ lease, size, cost, is_partial, false }, now, out);
+}
+
+void holdings_spend(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
+                    const struct weir_shared_size *size, uint64_t cost, weir_ns now, struct hand *out)
+{
+    take(holdings, hash, &(struct wish){ lease, size, cost, true, true }, now, out);
 }
 
 /* What was taken is there while its life goes on. */

@@ -46,6 +46,7 @@ struct hand {
     weir_ns ends_at; /* as holding.ends_at */
     bool is_known;   /* there is a holding of this key */
     bool is_urgent;  /* speak now: holdings_claim() */
+    bool is_kept;    /* by holdings_spend(): nothing is to be kept or undone */
 };
 
 /* Take up to `cost` out of the hand: all, or what is there where `is_partial`; else nothing. `lease` and `size` are those in
@@ -53,6 +54,9 @@ struct hand {
 void holdings_take(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
                    const struct weir_shared_size *size, uint64_t cost, bool is_partial, weir_ns now,
                    struct hand *out);
+/* The same in part or in full, and what is there in full is kept at once: of who cannot be refused elsewhere. */
+void holdings_spend(struct holdings *holdings, uint64_t hash, const struct weir_lease *lease,
+                    const struct weir_shared_size *size, uint64_t cost, weir_ns now, struct hand *out);
 /* Once for each hand; of a portion that ended meanwhile it changes nothing. */
 void holdings_keep(struct holdings *holdings, const struct hand *hand);
 void holdings_undo(struct holdings *holdings, const struct hand *hand);

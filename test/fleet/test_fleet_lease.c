@@ -299,6 +299,36 @@ static void an_answer_out_of_the_hand_has_its_numbers(void **state)
     }
 }
 
+static void who_cannot_be_refused_elsewhere_is_counted_alike(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *why, *text;
+    } rows[] = {
+        { "one limit: kept as it is taken", slow },
+        { "another limit may refuse: only when both have passed",
+          CONTRACT LEASED("a", OF_TENANT, SLOW_LEASE)
+              LIMIT("b", OF_PATH, "when-store-fails: closed, rate: 1/1h, burst: 1000") },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        world_open(&world, &redis, 1, rows[i].text, 2, 1);
+        uint64_t spent = 0;
+        for (int j = 0; j < 150; j++) {
+            spent += world_decide_as(&world, 0, "acme", 1, &(struct fleet_decision){ .is_final = true })
+                         ->decision.passes;
+            world_run_for(&world, MS);
+            if (j == 30)
+                expect_row(held(0) > 0, rows[i].why);
+            if (j == 50) {
+                world_run_for(&world, 5 * WEIR_SECOND);
+                expect_row(spent == 51 && left(1, "acme", 0) == 100 - 51, rows[i].why);
+            }
+        }
+        expect_row(spent == 100, rows[i].why);
+        world_close(&world);
+    }
+}
+
 static void one_hand_is_all_workers(void **state)
 {
     (void)state;
@@ -402,6 +432,7 @@ int main(void)
         cmocka_unit_test(looks_add_what_is_in_hand),
         cmocka_unit_test(a_reservation_is_made_and_settled_in_the_store),
         cmocka_unit_test(an_answer_out_of_the_hand_has_its_numbers),
+        cmocka_unit_test(who_cannot_be_refused_elsewhere_is_counted_alike),
         cmocka_unit_test(one_hand_is_all_workers),
         cmocka_unit_test(store_commands_per_decision),
         cmocka_unit_test(a_key_that_comes_once_costs_what_it_costs_strictly),

@@ -198,7 +198,11 @@ static void ask(struct loop *loop, struct weir_shared *shared)
     char tenant[8];
     struct weir_shared_met met[1];
     struct asked asked = { .loop = loop, .undoes = random_below(&loop->random, 4) == 0 };
-    struct fleet_decision decision = { .met = met, .done = done, .owner = &asked, .now = tick(100) };
+    struct fleet_decision decision = { .met = met,
+                                       .done = done,
+                                       .owner = &asked,
+                                       .now = tick(100),
+                                       .is_final = !asked.undoes && random_below(&loop->random, 2) == 0 };
     (void)snprintf(tenant, sizeof tenant, "t%u", (unsigned)random_below(&loop->random, KEYS));
     const struct weir_attribute attribute = { "tenant", tenant, 0 };
     const struct weir_request request = { .attributes = &attribute,
