@@ -123,7 +123,7 @@ static void note_lease(struct sim_world *world, const struct slice *words, size_
             world->granted[limit][tenant] += (uint64_t)numbers[1];
         weir_ns ttl = (weir_ns)numbers[3] * WEIR_MICROSECOND,
                 duration = world->oracles[limit][tenant].lease.duration;
-        note_edge(world, sim_hand_ends(world, ttl - ttl / 100));
+        note_edge(world, sim_hand_ends(world, tenant, ttl - ttl / 100));
         note_edge(world, world->now + ttl);
         note_edge(world, world->now + ttl + SCRIPT_LEASE_GRACE_NS(duration));
     }

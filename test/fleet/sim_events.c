@@ -159,8 +159,9 @@ static void crash(struct sim_world *world)
 static void suspend(struct sim_world *world)
 {
     struct sim_replica *replica = any_replica(world);
-    if (replica->paused_till > world->now)
+    if (!sim_is_up(replica))
         return;
+    sim_wake(replica);
     replica->stale_local = sim_local(replica, world->now);
     replica->paused_till = world->now + some_time(world);
     replica->stale_spent = 0;
@@ -173,8 +174,9 @@ static void suspend(struct sim_world *world)
 static void fall_asleep(struct sim_world *world)
 {
     struct sim_replica *replica = any_replica(world);
-    if (replica->paused_till > world->now)
+    if (!sim_is_up(replica))
         return;
+    sim_wake(replica);
     weir_ns length = some_time(world);
     replica->asleep_since = world->now;
     replica->paused_till = world->now + length;
@@ -365,6 +367,19 @@ static void pass_time(struct sim_world *world)
     sim_run(world, to > world->now ? to : world->now);
 }
 
+/* A portion ends while a request that took out of it is asked of the store for the rest. */
+static void ask_across_an_end(struct sim_world *world)
+{
+    struct sim_replica *replica = &world->replicas[world->hot];
+    unsigned tenant = (unsigned)sim_below(world, SIM_TENANTS);
+    weir_ns before = sim_below(world, 2 * world->way), ends = replica->hand_ends[tenant];
+    if (ends < world->now + before || ends > world->now + 60 * WEIR_SECOND)
+        return;
+    sim_run(world, ends - before);
+    sim_ask(world, replica, tenant, world->oracles[0][tenant].burst, SIM_CHECK);
+    sim_run(world, world->now + 4 * world->way);
+}
+
 /* ---- Requests ---------------------------------------------------------------------------------------------------------------- */
 
 static void request(struct sim_world *world)
@@ -406,6 +421,8 @@ void sim_event(struct sim_world *world)
     }
     if (draw == 0) {
         sim_run(world, world->now);
+    } else if (draw % 32 == 31) {
+        ask_across_an_end(world);
     } else if (draw % 16 < 9) {
         request(world);
     } else {

@@ -31,12 +31,15 @@ const char *const sim_fault_names[SIM_FAULTS] = {
     [SIM_HAND_BACK] = "handed back",
 };
 
+__extension__ typedef __int128 wide;
+
 struct sim_flight {
     struct sim_flight *next;
     struct carrier_call *call; /* NULL: nobody waits */
     struct sim_replica *replica;
     weir_ns sent_at, at;
     bool is_executed, loses_reply, is_over;
+    bool is_broken;              /* its replica hears that the connection broke, when it goes on */
     struct slice command, reply; /* ours */
     struct sim_charges charges;
 };
@@ -103,7 +106,8 @@ static int number_of(const struct sim_replica *replica)
 weir_ns sim_local(const struct sim_replica *replica, weir_ns now)
 {
     int64_t passed = (int64_t)(now - replica->began);
-    return replica->boot + (weir_ns)(passed + passed / 1000000 * replica->ppm) - replica->asleep;
+    return replica->boot + (weir_ns)(passed + (int64_t)((wide)passed * replica->ppm / 1000000))
+           - replica->asleep;
 }
 
 weir_ns sim_true(const struct sim_replica *replica, weir_ns local)
@@ -266,8 +270,8 @@ void sim_break(struct sim_world *world, struct sim_replica *replica)
     for (struct sim_flight *flight = world->flights; flight != NULL; flight = flight->next) {
         if (flight->replica != replica || flight->is_over)
             continue;
-        flight->is_over = true;
-        end_call(flight, CARRIER_LOST, (struct slice){ 0 });
+        flight->is_executed = flight->is_broken = true;
+        flight->at = world->now;
     }
 }
 
@@ -291,12 +295,13 @@ static void execute(struct sim_world *world, struct sim_flight *flight)
     flight->at = world->now + way_of(world);
 }
 
-weir_ns sim_hand_ends(const struct sim_world *world, weir_ns length)
+weir_ns sim_hand_ends(struct sim_world *world, unsigned tenant, weir_ns length)
 {
     const struct sim_flight *flight = world->executed;
     if (flight->replica->fleet == NULL || flight->sent_at < flight->replica->began)
         return 0;
-    return sim_true(flight->replica, sim_local(flight->replica, flight->sent_at) + length);
+    weir_ns ends = sim_true(flight->replica, sim_local(flight->replica, flight->sent_at) + length);
+    return flight->replica->hand_ends[tenant] = ends;
 }
 
 static void happen(struct sim_world *world, struct sim_flight *flight)
@@ -309,7 +314,9 @@ static void happen(struct sim_world *world, struct sim_flight *flight)
     } else {
         flight->is_over = true;
         sim_wake(replica);
-        if (flight->call == NULL)
+        if (flight->is_broken)
+            end_call(flight, CARRIER_LOST, (struct slice){ 0 });
+        else if (flight->call == NULL)
             outage_alive(sim_outage(&replica->carrier, 0), sim_local(replica, world->now));
         else {
             world->heard = &flight->charges;
@@ -539,7 +546,8 @@ void sim_wake(struct sim_replica *replica)
     weir_ns stale = replica->stale_local;
     if (replica->paused_till > 0
         && replica->asleep_since > 0) /* a clock that stood still goes on: never the same reading */
-        replica->asleep += replica->paused_till - replica->asleep_since - 1;
+        replica->asleep +=
+            sim_local(replica, replica->paused_till) - sim_local(replica, replica->asleep_since) - 1;
     replica->asleep_since = replica->paused_till = replica->stale_local = 0;
     if (stale > 0)
         ask_at(replica, replica->stale_tenant, replica->stale_cost, SIM_CHECK, stale, true);

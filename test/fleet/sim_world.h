@@ -28,7 +28,7 @@
 #define SIM_START (1000 * WEIR_SECOND)        /* true time at which a run begins */
 #define SIM_WALL INT64_C(1700000000000000000) /* Unix time at 0: whole seconds, so ticks of all clocks meet */
 #define SIM_SNAPSHOTS 8
-#define SIM_ASKED_MAX 256
+#define SIM_ASKED_MAX 64
 
 /* What may befall a run; each is drawn for itself, and so is whether a run knows it at all. */
 enum sim_fault {
@@ -80,9 +80,10 @@ struct sim_replica {
     weir_ns stale_local;  /* its reading of before, by which it first decides; 0: nothing */
     uint64_t stale_cost;
     unsigned stale_tenant;
-    weir_ns cut_till;     /* 0: reaches the store */
-    bool is_cut_silent;   /* commands vanish, rather than being refused */
-    uint64_t stale_spent; /* out of the hand by the stale reading of this pause */
+    weir_ns cut_till;               /* 0: reaches the store */
+    bool is_cut_silent;             /* commands vanish, rather than being refused */
+    weir_ns hand_ends[SIM_TENANTS]; /* true: what it was granted last; 0: nothing */
+    uint64_t stale_spent;           /* out of the hand by the stale reading of this pause */
 };
 
 struct sim_asked {
@@ -169,7 +170,7 @@ void sim_start(struct sim_replica *replica);
 void sim_crash(struct sim_replica *replica);
 bool sim_is_up(const struct sim_replica *replica);
 /* When what a command that is executed asked for ends in the hand of its replica, if it lasts so long there. */
-weir_ns sim_hand_ends(const struct sim_world *world, weir_ns length);
+weir_ns sim_hand_ends(struct sim_world *world, unsigned tenant, weir_ns length);
 /* Connections break: nothing is heard of what is under way; commands not executed yet never are. */
 void sim_break(struct sim_world *world, struct sim_replica *replica);
 /* Its clock, as time goes on. */
