@@ -289,9 +289,9 @@ static int print_usage(void)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].summary);
     printf("\n'weir fleet COMMAND -h' tells a command's options.\n"
-           "Exit status: 0 the store serves, keys or leases were shown, keys were forgotten,\n"
-           "1 you said no, 2 wrong use or a bad contract, 3 the store, or a part of it, could\n"
-           "not be had.\n");
+           "Exit status: 0 the store serves, keys or leases were shown, keys were\n"
+           "forgotten, 1 you said no, 2 wrong use or a bad contract, 3 the store, or a\n"
+           "part of it, could not be had.\n");
     return EXIT_YES;
 }
 
