@@ -546,7 +546,8 @@ struct weir_contract_server {
     const char *const *resp; /* the same, of the Redis protocol */
     size_t resp_count;
     const char *admin;
-    const char *tokens; /* path of the tokens file */
+    const char *tokens;                             /* path of the tokens file */
+    const char *tls_cert, *tls_key, *tls_client_ca; /* paths of PEM files */
     const uint32_t *uids;
     size_t uid_count;
     bool has_uids;  /* the list was given; else: own uid and 0 */

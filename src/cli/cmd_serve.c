@@ -55,11 +55,11 @@ int cmd_serve(int argc, char **argv)
         { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
         { OPTION_NUMBER, "keys", "N", "keys that are live at once", &keys, 1, UINT64_C(1) << 32 },
         { OPTION_TEXT, "tokens", "FILE", "who may call", &server.tokens_path, 0, 0 },
+        { OPTION_TEXT, "tls-cert", "FILE", "TLS: what to show, as PEM", &server.tls_cert, 0, 0 },
+        { OPTION_TEXT, "tls-key", "FILE", "and its key", &server.tls_key, 0, 0 },
+        { OPTION_TEXT, "tls-client-ca", "FILE", "whose clients are served", &server.tls_client_ca, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
         { OPTION_LATER, "grpc", NULL, NULL, NULL, 0, 0 },
-        { OPTION_LATER, "tls-cert", NULL, NULL, NULL, 0, 0 },
-        { OPTION_LATER, "tls-key", NULL, NULL, NULL, 0, 0 },
-        { OPTION_LATER, "tls-client-ca", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "ratelimit-config", NULL, NULL, NULL, 0, 0 },
     };
     const struct usage usage = { "serve", "[CONTRACT]", about, options, sizeof options / sizeof *options };

@@ -38,7 +38,8 @@ void handle_auth(struct request *request)
         .door = auth_doors[turn->door],
         .peer = { .is_unix = conn->peer.is_unix,
                   .uid = conn->peer.uid,
-                  .has_credentials = has_token(worker->server, head) },
+                  .has_credentials = has_token(worker->server, head)
+                                     || (conn->has_tls && door_tls_knows_peers(&worker->server->tls)) },
         .method = head->method.at,
         .method_len = head->method.len,
         .target = request->rest.at,

@@ -122,7 +122,7 @@ void conn_start(struct conn *conn)
         conn->next->link = &conn->next;
     worker->conns = conn;
     conn->since = worker->second;
-    if (stream_open(&conn->stream, &worker->loop, conn->fd, conn->peer.is_unix, &events) != 0)
+    if (conn_open_stream(conn, &events) != 0)
         conn->is_gone = true;
 }
 

@@ -116,7 +116,8 @@ struct conn {
     struct peer peer;
     enum role first_role; /* that the peer has without a token, */
     enum role role;       /* and that it has: RESP's AUTH raises it */
-    uint64_t id;          /* of all connections of the server */
+    bool has_tls;
+    uint64_t id; /* of all connections of the server */
     enum resp_version resp_version;
     uint8_t name_len; /* RESP: CLIENT SETNAME */
     char name[CONN_NAME_MAX];
@@ -171,6 +172,9 @@ struct request {
 size_t http_step(struct conn *conn, char *at, size_t *len);
 
 /* ---- conn.c: a connection's life --------------------------------------------------------------------------- */
+
+/* Take over the accepted socket, with TLS where its listener has it (door_tls.c). As stream_open(). */
+int conn_open_stream(struct conn *conn, const struct stream_events *events);
 
 /* Refuse what cannot be read on from here: the reply is its last. */
 void conn_refuse(struct conn *conn, unsigned status, const char *sentence);

@@ -30,7 +30,8 @@ static void complain(const char *door, const char *address, int error, const cha
 /* Whether nobody unknown can reach this listener. */
 static bool is_guarded(const struct server *server, const struct listener *listener)
 {
-    return endpoint_is_local(&listener->address) || server->tokens != NULL || server->options->is_insecure;
+    return endpoint_is_local(&listener->address) || server->tokens != NULL || door_tls_knows_peers(&server->tls)
+           || server->options->is_insecure;
 }
 
 static int open_door(struct doors *doors, const char *door, const char *address, struct listener *listener)
@@ -46,7 +47,7 @@ static int open_door(struct doors *doors, const char *door, const char *address,
     (void)fprintf(
         stderr,
         "weir: '%s' can be reached from other machines, and whoever reaches it could spend every budget; "
-        "give --tokens FILE, listen on loopback, or say --insecure\n",
+        "give --tokens FILE or --tls-client-ca FILE, listen on loopback, or say --insecure\n",
         address);
     return -EXIT_WRONG;
 }
@@ -200,7 +201,8 @@ static enum role role_of(const struct doors *doors, const struct listener *liste
 {
     if (listener == &doors->admin)
         return ROLE_ADMIN;
-    if (doors->server->tokens == NULL)
+    bool is_known = !peer->is_unix && door_tls_knows_peers(&doors->server->tls);
+    if (doors->server->tokens == NULL || is_known)
         return ROLE_CHECK;
     return peer->is_unix && is_listed(doors->server->settings, peer->uid) ? ROLE_CHECK : ROLE_NONE;
 }
@@ -223,6 +225,7 @@ static void on_accepted(struct listener *listener, int fd)
     conn->id = ++doors->accepted;
     conn->protocol = is_resp(doors, listener) ? &protocol_resp : &protocol_http;
     conn->resp_version = RESP2;
+    conn->has_tls = !conn->peer.is_unix && doors->server->tls.context != NULL;
     conn->first_role = role_of(doors, listener, &conn->peer);
     conn->role = conn->first_role;
     worker_give(least_loaded(doors->server), conn);

@@ -106,6 +106,8 @@ static void build(uv_work_t *work)
     size_t len = 0;
     *outcome = (struct reload_outcome){ .error = WEIR_ERR_FILE };
     bool is_stdin = strcmp(path_of(reload), "-") == 0;
+    if (reload->serving != RELOAD_BY_FILE)
+        door_tls_reload(reload->server);
     char *text = is_stdin ? NULL : read_file(path_of(reload), &len);
     if (text == NULL) {
         (void)snprintf(outcome->failure, sizeof outcome->failure, "%s: %s", path_of(reload),

@@ -161,6 +161,8 @@ static int make_server(struct server *server, const struct server_options *optio
     if (status == 0)
         status = load_tokens(server);
     if (status == 0)
+        status = door_tls_open(server);
+    if (status == 0)
         status = shared_store_open(&server->store, options->store_url, server->contract);
     if (status != 0)
         return status;
@@ -188,6 +190,7 @@ static void free_server(struct server *server)
     edition_free(server->edition);
     free(server->workers);
     tokens_free(server->tokens);
+    door_tls_close(&server->tls);
     shared_store_close(&server->store);
     weir_contract_free(server->contract);
 }

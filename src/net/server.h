@@ -26,6 +26,8 @@ struct server_options {
     size_t http_count; /* 0: server.http of the contract; that absent too: 8080 on loopback */
     const char *
         admin; /* an address; NULL: server.admin, else /run/weir/admin.sock or $XDG_RUNTIME_DIR/weir-admin.sock */
+    const char *tls_cert, *tls_key,
+        *tls_client_ca;      /* PEM files; all NULL: server.tls of the contract, or plain */
     const char *tokens_path; /* NULL: server.tokens of the contract, or none */
     const char *
         store_url; /* where limits of `scope: fleet` are counted; NULL: store.url of the contract, or nowhere */

@@ -20,6 +20,7 @@
 
 #include "net/conn.h"
 #include "net/counters.h"
+#include "net/door_tls.h"
 #include "net/edition.h"
 #include "net/reload.h"
 #include "net/server.h"
@@ -84,6 +85,7 @@ struct server {
     unsigned workers_open; /* whose loops have not ended */
     uint64_t epoch;        /* rises when a reload wants every worker to let go of what it held before */
     struct tokens *tokens; /* NULL: none */
+    struct door_tls tls;
     struct shared_store store;
     int64_t wall_offset; /* of virtual time: from stamps to Unix time */
     bool is_virtual;     /* test builds: time comes from Weir-Now */

@@ -18,6 +18,9 @@ struct server_reading {
         const char *const *at;
         size_t count;
     } http, resp;
+    struct tls_reading {
+        const char *cert, *key, *client_ca;
+    } tls;
 };
 
 static const char *const address_forms =
@@ -69,6 +72,27 @@ static void parse_uids(struct load *load, const struct field *field, const struc
     server->has_uids = true;
 }
 
+#define TLS(member) offsetof(struct tls_reading, member)
+
+static const struct field tls_fields[] = {
+    { "cert", parse_text, "path", TLS(cert), .is_required = true,
+      .sentence = "write the path of the certificate, with those between it and its authority, as PEM" },
+    { "key", parse_text, "path", TLS(key), .is_required = true,
+      .sentence = "write the path of its key, as PEM" },
+    { "client-ca", parse_text, "path", TLS(client_ca),
+      .sentence = "write the path of the authorities whose clients are served" },
+};
+#define TLS_FIELDS (sizeof tls_fields / sizeof *tls_fields)
+
+static void parse_tls(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    const struct node *given[TLS_FIELDS];
+    struct owner owner = load->owner;
+    load->owner.what = "the tls of server";
+    (void)schema_read(load, value, field->name, tls_fields, TLS_FIELDS, (char *)into + field->offset, given);
+    load->owner = owner;
+}
+
 #define SERVER(member) offsetof(struct server_reading, member)
 
 static const struct field server_fields[] = {
@@ -84,7 +108,8 @@ static const struct field server_fields[] = {
     { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
       .sentence = "whether clients of the auth doors may ask to wait" },
     { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
-    { "tls", parse_later, "map", 0, .later = "TLS", .sentence = "remove it; let a proxy in front end TLS" },
+    { "tls", parse_tls, "map", SERVER(tls),
+      .sentence = "write the paths of PEM files: `tls: { cert: server.pem, key: server.key }`" },
 };
 #define SERVER_FIELDS (sizeof server_fields / sizeof *server_fields)
 
@@ -103,6 +128,9 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->server->http_count = reading.http.count;
     load->server->resp = reading.resp.at;
     load->server->resp_count = reading.resp.count;
+    load->server->tls_cert = reading.tls.cert;
+    load->server->tls_key = reading.tls.key;
+    load->server->tls_client_ca = reading.tls.client_ca;
     load->server->admin = reading.admin;
     load->server->tokens = reading.tokens;
     load->server->auth_wait = reading.auth_wait;

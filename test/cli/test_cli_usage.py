@@ -69,8 +69,6 @@ MISTAKES = (
     ("arguments are seen by everybody", ["serve", "--store", "redis://:hunter2@localhost"],
      "weir serve: --store has a password, which every process of the machine can read: set WEIR_STORE instead, or "
      "store.url of the contract"),
-    ("TLS comes later", ["serve", "--tls-cert", "c.pem"],
-     "weir serve: --tls-cert: this version does not have it; see 'weir serve -h' for what it has"),
     ("Envoy's files come later", ["serve", "--ratelimit-config", "d"],
      "weir serve: --ratelimit-config: this version does not have it; see 'weir serve -h' for what it has"),
     ("no contract", ["check", "a=b"],

@@ -263,7 +263,6 @@ static void refuses_what_comes_later_by_name(void **state)
         const char *head, *error;
     } heads[] = {
         { "server: { grpc: 8081 }\n", "grpc 8081 of server" LATER("gRPC") },
-        { "server: { tls: { cert: x } }\n", "tls of server" LATER("TLS") },
         { "identity: { who: \"certificate:subject\" }\n",
           "from certificate:subject of identity 'who'" LATER("client certificates") },
     };
