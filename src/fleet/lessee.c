@@ -416,8 +416,8 @@ int lessee_new(struct lessee **out, struct fleet *fleet)
 
 void lessee_drain(struct lessee *lessee, weir_ns now)
 {
-    while (lessee->under_way.count > 0) {
-        struct due *due = lessee->under_way.head.next;
+    for (struct due *due = lessee->under_way.head.next, *next; due != &lessee->under_way.head; due = next) {
+        next = due->next;
         struct mission *mission = (struct mission *)((char *)due - offsetof(struct mission, due));
         errand_abandon(&mission->errand, now, false);
         give_up(mission, 0);
