@@ -33,7 +33,7 @@ def draw_faults(draw):
     while at < SECONDS - 6:
         replica = draw.choice([i for i in range(REPLICAS) if free_at[i] <= at] or [None])
         if replica is not None:
-            what = draw.choice(('kill', 'freeze', 'freeze'))
+            what = ('freeze', 'kill', 'freeze')[len(faults) % 3]
             lasts = draw.uniform(0.1, 2) if what == 'kill' else draw.choice(PAUSES)
             faults.append((at, what, replica, lasts))
             free_at[replica] = at + lasts + 2

@@ -213,10 +213,12 @@ class FaultProxy:
     async def _once_more(self, data, greeting):
         """Do a command over a connection of its own, greeted as the one that it came by; nobody hears the reply."""
         reader, writer = await self._dial()
-        writer.write(b''.join(greeting) + data)
-        for _ in range(len(greeting) + 1):
-            await _frame(reader)
-        writer.close()
+        try:
+            writer.write(b''.join(greeting) + data)
+            for _ in range(len(greeting) + 1):
+                await _frame(reader)
+        finally:
+            writer.close()
 
 
 class _Pair:
