@@ -103,12 +103,13 @@ static bool is_known_refused(struct fleet_work *work)
 static void keep_refusal(struct fleet_work *work, const struct group *group, const struct item *item)
 {
     const struct script_answer *answer = &work->answers[item->at];
+    const uint64_t cost = work->asked[item->at].cost; /* more may be in hand since */
     weir_ns holds =
-        denied_holds(spec_of(work, item), &item->ask.size, item->rest, answer->remaining, answer->retry_after);
+        denied_holds(spec_of(work, item), &item->ask.size, cost, answer->remaining, answer->retry_after);
     const struct denied_seen seen = {
-        item->rest, group->errand.now,
-        holds,      work->generation,
-        work->set,  { answer->remaining, item->decision.retry_at, item->decision.reset_at }
+        cost,      group->errand.now,
+        holds,     work->generation,
+        work->set, { answer->remaining, item->decision.retry_at, item->decision.reset_at }
     };
     if (item->may_keep && may_answer_alone(work))
         denied_learn(work->fleet->common->denied, item->hash, &seen);
@@ -247,6 +248,29 @@ static void finish(struct fleet_work *work)
 /* ---- On the way ----------------------------------------------------------------------------------------------------------------- */
 
 static void advance(struct fleet_work *work);
+static void send_group(struct fleet_work *work, struct group *group);
+
+/* Its reply can be read: it counts, unless what it refused for want of has come into the hand meanwhile. */
+static void hear_group(struct fleet_work *work, struct group *group)
+{
+    bool was_advancing = work->is_advancing;
+    enum again again = work->has_hands ? reach_again(work, group) : AGAIN_NOT;
+    switch (again) {
+    case AGAIN_NOT:
+        group->state = GROUP_ANSWERED;
+        read_answers(work, group);
+        break;
+    case AGAIN_IN_HAND:
+        group->state = GROUP_UNASKED;
+        work->heard_at = fleet_reading(work->fleet, work->now);
+        break;
+    case AGAIN_ASK:
+        work->is_advancing = true; /* it may be answered within the call */
+        send_group(work, group);
+        work->is_advancing = was_advancing;
+        break;
+    }
+}
 
 void group_done(struct errand *errand, enum errand_end end, struct slice reply)
 {
@@ -257,18 +281,16 @@ void group_done(struct errand *errand, enum errand_end end, struct slice reply)
     group->state = end == ERRAND_AWAY ? GROUP_AWAY : GROUP_UNSURE;
     if (end == ERRAND_ANSWERED) {
         if (script_read_decide(reply, &group->call, &work->answers[group->first], &why)) {
-            group->state = GROUP_ANSWERED;
-            read_answers(work, group);
+            hear_group(work, group);
             background_tell(work->fleet, work->fleet->now);
-        } else {
-            errand_is_bad(errand, why);
+            advance(work);
+            return;
         }
+        errand_is_bad(errand, why);
     }
     group->away = errand->away;
-    if (group->state != GROUP_ANSWERED) {
-        work->heard_at = fleet_reading(work->fleet, work->now);
-        look_at_policy(work);
-    }
+    work->heard_at = fleet_reading(work->fleet, work->now);
+    look_at_policy(work);
     advance(work);
 }
 

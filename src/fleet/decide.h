@@ -29,9 +29,9 @@ struct item {
     enum weir_algorithm algorithm; /* the limit is the caller's, and gone after done() */
     size_t at;                     /* of work->asked; NOT_ASKED: unlimited */
     struct group *group;
-    uint64_t hash;           /* in denied.h */
-    uint64_t rest;           /* of its cost, what is not in hand: the store is asked for it */
-    const struct hand *hand; /* NULL: it is not looked for there; of a peek, what is there */
+    uint64_t hash;     /* in denied.h */
+    uint64_t rest;     /* of its cost, what is not in hand: the store is asked for it */
+    struct hand *hand; /* NULL: it is not looked for there; of a peek, what is there */
     bool may_keep, is_there;
     bool is_told; /* `decision` is an answer */
     struct weir_decision decision;
@@ -108,6 +108,14 @@ void hands_undo(struct fleet *fleet, const struct fleet_hands *hands);
 
 /* The same for what a work's items have. Too little was in hand: the process may want a portion. */
 void tell_misses(struct fleet_work *work);
+/* The store refused a group. Where a message about a lease was under way when it was asked, what it refused for want of may be in
+   hand by now. */
+enum again {
+    AGAIN_NOT,     /* it is refused */
+    AGAIN_IN_HAND, /* all that the group needs is in hand */
+    AGAIN_ASK,     /* ask for what is not in hand: once */
+};
+enum again reach_again(struct fleet_work *work, const struct group *group);
 /* At the end: decisions of what is in hand and was not asked. */
 void tell_hands(struct fleet_work *work);
 /* Behind done(): kept where the request passes and nobody undid it, and where the item's own answer lets it pass. */

@@ -219,6 +219,82 @@ void tell_misses(struct fleet_work *work)
     }
 }
 
+/* Refused by it, and it has a say. */
+static bool is_short(const struct fleet_work *work, const struct group *group, const struct item *item)
+{
+    return item->group == group && !item->ask.is_watched && refuses(work->answers[item->at].outcome);
+}
+
+/* Take what is in hand of the rest by now. Of a portion that ended meanwhile what was taken before is gone. */
+static void reach_more(struct fleet_work *work, struct item *item)
+{
+    struct fleet *fleet = work->fleet;
+    struct holdings *holdings = fleet->common->holdings;
+    struct hand more, *hand = item->hand;
+    weir_ns now = fleet_lease_now(fleet);
+    if (work->is_look) {
+        hand->have = holdings_look(holdings, hand->hash, now);
+        hand->taken = hand->have < item->ask.cost ? hand->have : item->ask.cost;
+        item->rest = item->ask.cost - hand->taken;
+        return;
+    }
+    holdings_take(holdings, hand->hash, &item->ask.lease, &item->ask.size, item->rest, true, now, &more);
+    hand->is_awaited = hand->is_awaited && more.is_awaited;
+    hand->is_urgent |= more.is_urgent;
+    if (more.taken == 0)
+        return;
+    hand->taken = hand->life == more.life ? hand->taken + more.taken : more.taken;
+    hand->life = more.life;
+    hand->have = more.have;
+    hand->ends_at = more.ends_at;
+    item->rest = item->ask.cost - hand->taken;
+}
+
+/* The message may have been another loop's, whose answer comes on another connection: one more question gives it the time. */
+static bool may_pass_now(const struct fleet_work *work, const struct item *item)
+{
+    const struct script_answer *answer = &work->answers[item->at];
+    return answer->outcome == WEIR_DENY && (item->rest <= answer->remaining || item->hand->is_awaited);
+}
+
+/* Whether nothing but leased limits refuses, and some do. */
+static bool is_short_of_leases(const struct fleet_work *work, const struct group *group)
+{
+    bool is_refused = false;
+    for (size_t i = 0; i < work->item_count; i++)
+        if (is_short(work, group, &work->items[i])) {
+            is_refused = true;
+            if (work->items[i].hand == NULL)
+                return false;
+        }
+    return is_refused;
+}
+
+/* All that was refused is looked for, also where that does not do: it goes back with the rest. */
+enum again reach_again(struct fleet_work *work, const struct group *group)
+{
+    bool may_pass = true, is_in_hand_all = !work->is_look;
+    if (!is_short_of_leases(work, group))
+        return AGAIN_NOT;
+    for (size_t i = 0; i < work->item_count; i++) {
+        struct item *item = &work->items[i];
+        if (is_short(work, group, item)) {
+            reach_more(work, item);
+            may_pass = may_pass && may_pass_now(work, item);
+        }
+        is_in_hand_all = is_in_hand_all && (item->group != group || is_in_hand(item));
+    }
+    if (!may_pass || is_in_hand_all)
+        return may_pass ? AGAIN_IN_HAND : AGAIN_NOT;
+    if (work->asks_again)
+        return AGAIN_NOT;
+    work->asks_again = true;
+    for (size_t i = 0; i < work->item_count; i++)
+        if (work->items[i].group == group)
+            work->asked[work->items[i].at].cost = work->items[i].rest;
+    return AGAIN_ASK;
+}
+
 void tell_hands(struct fleet_work *work)
 {
     for (size_t i = 0; i < work->item_count; i++) {

@@ -8,7 +8,7 @@
 #include "fleet/decide.h"
 
 static bool copy_ask(struct fleet_work *work, struct item *item, const struct weir_shared_ask *ask,
-                     const struct hand *hand)
+                     struct hand *hand)
 {
     char name[NAME_MAX_LEN];
     struct slice key, retry;
@@ -183,7 +183,7 @@ static bool make_groups(struct fleet_work *work)
 
 /* The hands of its asks; NULL and true: there are none. */
 static bool copy_hands(struct fleet_work *work, size_t count, const struct fleet_hands *hands,
-                       const struct hand **out)
+                       struct hand **out)
 {
     *out = NULL;
     if (hands == NULL)
@@ -202,7 +202,7 @@ static bool copy_hands(struct fleet_work *work, size_t count, const struct fleet
 bool read_questions(struct fleet_work *work, const struct weir_shared *shared, const struct fleet_hands *hands)
 {
     struct fleet *fleet = work->fleet;
-    const struct hand *own;
+    struct hand *own;
     work->limits = shared->limits;
     work->rules = shared->rules;
     work->items = block_claim(&work->blocks, (shared->count + 1) * sizeof *work->items);
@@ -210,7 +210,7 @@ bool read_questions(struct fleet_work *work, const struct weir_shared *shared, c
         return false;
     for (; work->item_count < shared->count; work->item_count++) {
         size_t i = work->item_count;
-        const struct hand *hand = hands != NULL && hands->reached >> i & 1 ? &own[i] : NULL;
+        struct hand *hand = hands != NULL && hands->reached >> i & 1 ? &own[i] : NULL;
         if (!copy_ask(work, &work->items[i], &shared->asks[i], hand))
             return false;
     }

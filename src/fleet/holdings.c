@@ -337,6 +337,7 @@ static void take(struct holdings *holdings, uint64_t hash, const struct wish *wi
         out->have = holding->have;
         out->ends_at = holding->ends_at;
         out->is_urgent = lease_is_urgent(holding, now);
+        out->is_awaited = holding->flight.want > 0;
     }
     unlock_shard(shard);
 }

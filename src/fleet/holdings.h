@@ -46,6 +46,7 @@ struct hand {
     weir_ns ends_at; /* as holding.ends_at */
     bool is_known;   /* there is a holding of this key */
     bool is_urgent;  /* speak now: holdings_claim() */
+    bool is_awaited; /* more was wanted of the store, and it has not answered yet */
     bool is_kept;    /* by holdings_spend(): nothing is to be kept or undone */
 };
 

@@ -244,8 +244,8 @@ struct fleet_work {
     weir_ns now;                      /* the request's */
     weir_ns heard_at;
     bool is_advancing, is_refused, is_late, is_undone, is_done;
-    bool has_hands, is_look,
-        has_missed;           /* some of its items have a hand; nothing was taken; misses were told */
+    /* Some of its items have a hand; nothing was taken; misses were told; a group that was refused was asked again. */
+    bool has_hands, is_look, has_missed, asks_again;
     uint32_t generation, set; /* of what is known to be denied */
 };
 /* NULL: too many, or out of memory. */

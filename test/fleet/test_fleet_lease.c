@@ -41,6 +41,37 @@ static void P34_one_replica_alone_has_the_whole_burst(void **state)
     }
 }
 
+/* One after the other, as fast as they are answered, at one loop or another: whatever is under way meanwhile, all that there is
+   passes before anything is refused. */
+static void B61_a_token_that_is_under_way_is_no_refusal(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        CONTRACT LEASED("rate", OF_TENANT, "rate: 10/52w, burst: 10, lease: { most: 10, chunk: 1, for: 60s }"),
+        CONTRACT LEASED("rate", OF_TENANT, "rate: 10/52w, burst: 10, lease: { most: 10, chunk: 3, for: 60s }"),
+        CONTRACT LEASED("rate", OF_TENANT, "rate: 10/52w, burst: 10, lease: { most: 10, chunk: 10, for: 60s }"),
+        CONTRACT LEASED("rate", OF_TENANT,
+                        "algorithm: fixed-window, rate: 10/52w, lease: { most: 10, chunk: 2, for: 60s }"),
+    };
+    for (size_t i = 0; i < 64 * COUNT_OF(texts); i++) {
+        world_open(&world, &redis, i, texts[i / 64], 2, 2);
+        world.faults[0].slow =
+            i % 4 * 100 * WEIR_MICROSECOND; /* ways of different length, so that messages meet */
+        uint64_t before = i % 11, passed = 0;
+        if (before > 0)
+            assert_true(passes(1, "acme", before));
+        for (size_t j = 0; j < 12; j++) {
+            struct asked *asked =
+                world_ask(&world, 0, i % 8 < 4 ? 0 : random_below(&world.random, 2), "acme", 1);
+            for (int wait = 0; wait < 10000 && asked->done == 0; wait++)
+                world_run_for(&world, WEIR_MICROSECOND);
+            assert_int_equal(asked->decision.passes, passed < 10 - before);
+            passed += asked->decision.passes;
+        }
+        world_close(&world);
+    }
+}
+
 /* What passed, drained at the limit's rate: never above its burst. In parts of 1/10^9 of a token. */
 static struct meter {
     weir_ns at;
@@ -424,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(P34_one_replica_alone_has_the_whole_burst),
+        cmocka_unit_test(B61_a_token_that_is_under_way_is_no_refusal),
         cmocka_unit_test(P34_two_replicas_never_have_more_than_the_limit),
         cmocka_unit_test(what_a_strict_limit_refuses_lies_in_the_hand_as_before),
         cmocka_unit_test(what_is_undone_from_within_done_goes_back_where_it_came_from),
