@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from fleet import Fleet, check, contract, decisions, is_ready, shared, storm, wait_for
+from fleet import Fleet, check, contract, decisions, is_ready, leased, shared, storm, wait_for
 from fault_proxy import PASS, FaultProxy
 from stores import Cluster, Store
 
@@ -18,6 +18,7 @@ BUILD = os.environ.get('WEIR_BUILD', 'build')
 SOURCE = os.environ.get('WEIR_SOURCE', '.')
 
 TEXT = contract(('name: wide', *shared('rate: 40/52w', 'burst: 40')),
+                ('name: part', *leased('rate: 1000/52w', 'burst: 1000', most=100, chunk=20)),
                 ('name: day', *shared('algorithm: fixed-window', 'rate: 1000/52w', key='[]')))
 
 
@@ -69,8 +70,10 @@ class Servers(unittest.TestCase):
                 self.assertNotIn('wrong@', fleet[0].log(), 'no secret in the log')
 
     def ask_everything(self, url):
-        """Every algorithm, retries, reservations and permits."""
+        """Every algorithm, retries, reservations, leases and permits."""
         text = contract(('name: wide', *shared('rate: 40/52w', 'burst: 40')),
+                        ('name: part', *leased('rate: 1000/52w', 'burst: 1000', most=100, chunk=20)),
+                        ('name: part-fix', *leased('algorithm: fixed-window', 'rate: 1000/52w', most=100, chunk=20)),
                         ('name: win', *shared('algorithm: sliding-window', 'rate: 1000/52w')),
                         ('name: fix', *shared('algorithm: fixed-window', 'rate: 1000/52w', 'retries: { free-within: 60s, by: id }')),
                         ('name: log', *shared('algorithm: sliding-log', 'rate: 45/52w')),
@@ -78,6 +81,7 @@ class Servers(unittest.TestCase):
         with Fleet(text, url, 2) as fleet:
             counted = decisions(storm(fleet.servers, 40, clients=4))
             self.assertEqual(counted, {'allow': 40, 'deny': 40})
+            self.assertGreater(fleet.metric('weir_lease_granted_total'), 0)
             for _ in range(2):
                 self.assertEqual(check(fleet[0], 'r', attributes={'id': 'x'})['http'], 200)
             held = check(fleet[0], 's', path='/v1/reserve')
@@ -97,7 +101,9 @@ class Servers(unittest.TestCase):
                 store.command('ACL', 'SETUSER', name, *documented_user(name))
             self.ask_everything(store.url_as('weir', 'pw'))
             self.assertEqual(denied(store), [])
-            for words in (('status',), ('keys', '--limit', 'wide'), ('keys', '--limit', 'wide', '--reset', '--all', '--yes')):
+            for words in (('status',), ('keys', '--limit', 'wide'), ('leases',), ('leases', 'tenant=acme', '--limit', 'part'),
+                          ('keys', '--limit', 'part'), ('keys', '--limit', 'part', '--reset', '--all', '--yes'),
+                          ('keys', '--limit', 'wide', '--reset', '--all', '--yes')):
                 done = run_weir('fleet', words[0], self.contract_file(), *words[1:], store=store.url_as('operator', 'pw'))
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(denied(store), [])
