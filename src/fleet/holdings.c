@@ -18,8 +18,9 @@
 #include "base/siphash.h"
 
 #define SLOTS_MIN 16
-/* Of a shard: keys missed once. */
+/* Of a shard: keys missed once, in sets of so many, or keys that are missed in turn would overwrite each other for ever. */
 #define ONCE_COUNT 256
+#define ONCE_SET 4
 
 struct entry {
     struct holding holding;
@@ -395,7 +396,11 @@ uint64_t holdings_look(struct holdings *holdings, uint64_t hash, weir_ns now)
 /* Whether the key was missed a while ago; it is now. *at: when. */
 static bool was_missed(struct shard *shard, const struct holdings_key *key, weir_ns now, weir_ns *at)
 {
-    struct once *once = &shard->once[key->hash % ONCE_COUNT];
+    struct once *set = &shard->once[key->hash % (ONCE_COUNT / ONCE_SET) * ONCE_SET];
+    struct once *once = set;
+    for (unsigned i = 1; i < ONCE_SET && once->hash != key->hash; i++)
+        if (set[i].hash == key->hash || set[i].at < once->at)
+            once = &set[i];
     bool was = once->at > 0 && once->hash == key->hash && now - once->at <= key->lease.duration / 2;
     *at = once->at;
     *once = (struct once){ key->hash, now };

@@ -163,10 +163,24 @@ static bool is_lively(const struct holding *holding)
     return holding->before_at > 0 && since(holding->before_at, holding->spent_at) <= half_of(holding);
 }
 
+/* What the store may add: there the undecided is still in hand. */
+static uint64_t room_of(const struct holding *holding)
+{
+    uint64_t ours = holding->have + holding->pending;
+    return ours < holding->lease.chunk ? holding->lease.chunk - ours : 0;
+}
+
 /* A portion wanted by those who ask now. */
 static bool is_short(const struct holding *holding)
 {
-    return holding->have <= holding->low && is_lively(holding);
+    return holding->have <= holding->low && room_of(holding) > 0 && is_lively(holding);
+}
+
+/* So long before the end of the portion, and not too late for whoever looks; at most half of it. */
+static weir_ns notice_of(const struct holding *holding, weir_ns wanted)
+{
+    weir_ns notice = LEASE_NOTICE_NS + holding->round_trip;
+    return earlier(wanted > notice ? wanted : notice, holding->lasts / 2);
 }
 
 /* What was spent waits so long to be told. */
@@ -177,7 +191,7 @@ static weir_ns report_at(const struct holding *holding)
     if (holding->expires_at == 0)
         return at;
     /* Sent again once or twice, it still prolongs the portion. */
-    return earlier(at, before(holding->expires_at, holding->lasts / 4));
+    return earlier(at, before(holding->expires_at, notice_of(holding, holding->lasts / 4)));
 }
 
 /* A good part of the portion is spent. */
@@ -195,7 +209,8 @@ static weir_ns idle_at(const struct holding *holding)
 /* What is in hand is prolonged or given back by now, or it would be lost. */
 static weir_ns ending_at(const struct holding *holding)
 {
-    return holding->expires_at == 0 ? WEIR_NO_TIME : before(holding->expires_at, holding->lasts / 8);
+    return holding->expires_at == 0 ? WEIR_NO_TIME
+                                    : before(holding->expires_at, notice_of(holding, holding->lasts / 8));
 }
 
 weir_ns lease_due_at(const struct holding *holding)
@@ -247,7 +262,7 @@ static void plan(struct holding *holding, weir_ns now, struct lease_flight *flig
     bool wants = now >= holding->empty_till && since(holding->spent_at, now) < half_of(holding)
                  && (have > 0 || is_lively(holding));
     if (wants && have < holding->target)
-        flight->want = holding->target - have;
+        flight->want = least(holding->target - have, room_of(holding));
     /* Twice what is needed is let be, or grants and returns would take turns. */
     if (have / 2 > holding->target || have > holding->lease.chunk)
         flight->give = have - holding->target;

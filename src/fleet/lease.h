@@ -26,6 +26,9 @@
 
 #include "fleet/script.h"
 
+/* Whoever sends messages looks twice in so long at what is due: what must not come too late is due so much before. */
+#define LEASE_NOTICE_NS (100 * WEIR_MILLISECOND)
+
 struct holding {
     /* What a take reads and writes comes first: a key that is hot at several workers moves between their caches. */
     struct weir_lease lease;

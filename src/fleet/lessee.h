@@ -26,6 +26,8 @@
 /* Most commands gathered and under way in one loop: any more wait for the next beat. */
 #define LESSEE_MISSIONS_MAX 64
 
+_Static_assert(2 * LESSEE_BEAT_NS <= LEASE_NOTICE_NS, "what is due is seen in time");
+
 struct lessee;
 
 /* 0, WEIR_ERR_MEMORY. One for each fleet. */
