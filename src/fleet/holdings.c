@@ -11,6 +11,7 @@
  */
 #include "fleet/holdings.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -540,6 +541,7 @@ size_t holdings_collect(struct holdings *holdings, unsigned stripe, unsigned str
     if (stripes == 0 || stripe >= HOLDINGS_SHARDS)
         return 0;
     unsigned shards = (HOLDINGS_SHARDS - 1 - stripe) / stripes + 1; /* stripe, stripe + stripes, ... */
+    assert(shards > 0);
     unsigned start = atomic_load_explicit(&holdings->starts[stripe], memory_order_relaxed), done = 0;
     while (done < shards && count < max) {
         struct shard *shard = &holdings->shards[stripe + (start + done) % shards * stripes];

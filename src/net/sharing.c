@@ -252,6 +252,7 @@ static void ask_store(struct worker *worker, struct consult *consult, weir_ns no
         .kind = kinds[ask->kind],
         .is_peek = ask->is_peek,
         .by_policy = consult == sharing_of(worker)->last,
+        .is_final = consult->parked.waiter.count == 0, /* no limit of this process has a say */
         .now = now,
         .hold = ask->hold,
         .met = consult->met,
