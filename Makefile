@@ -13,7 +13,7 @@ CONFIGURE = mkdir -p $(BUILD) && cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL
 	>$(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test fmt lint bench fuzz proof docs clean install
+.PHONY: help deps build run test fmt lint bench fuzz proof sim docs clean install
 
 help: ## list these words
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -59,6 +59,12 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 proof: ## check the models of insertion, waiting and permits with Spin, and that their mutants fail
 	@tools/deps proof build
 	@proof/run
+
+sim: ## fleets in virtual time with every fault: SIM_SCHEDULES (100000) runs from SIM_SEED (1) on
+	@tools/deps build test
+	@$(CONFIGURE)
+	@ninja -C $(BUILD) -j $(JOBS) --quiet test_sim_lease
+	@SIM_SCHEDULES=$${SIM_SCHEDULES:-100000} $(BUILD)/test/test_sim_lease
 
 docs: ## build the manual pages, check them and the links of the documents
 	@tools/deps build docs

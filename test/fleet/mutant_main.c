@@ -2,7 +2,7 @@
 /* mutant_main.c - the simulator in a program whose lease.c has one mistake (mutate.py): it must find it within MUTANT_RUNS runs. */
 #include "fleet/sim_runs.h"
 
-#define MUTANT_RUNS 3000
+#define MUTANT_RUNS 6000
 
 int main(void)
 {

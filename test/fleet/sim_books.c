@@ -217,20 +217,35 @@ static void check_value(struct sim_world *world, const struct data_key *key, con
         sim_violate(world, "P32: %.0f used less %.0f / period, of them %.0f out", used, rem, out);
 }
 
-/* In the hand of a replica, by its clock. What stands still finds out later that its portion is over. */
+/* In the hand of a replica, by the clock that it goes by. What stands still finds out later that its portion is over. */
 static uint64_t held_by(const struct sim_replica *replica)
 {
     struct holdings_counts counts;
     if (!sim_is_up(replica))
         return 0;
-    holdings_sum(replica->common->holdings, sim_local(replica, replica->world->now) + replica->asleep, &counts);
+    weir_ns asleep = replica->world->setup.is_deaf_to_sleep ? 0 : replica->asleep;
+    holdings_sum(replica->common->holdings, sim_local(replica, replica->world->now) + asleep, &counts);
     return counts.held;
+}
+
+/* Nothing is in hand longer than the latest message that the store did says, from its sending on. */
+static uint64_t held_in_time(struct sim_world *world, const struct sim_replica *replica)
+{
+    uint64_t held = held_by(replica);
+    weir_ns ends =
+        replica->hand_ends[0] > replica->hand_ends[1] ? replica->hand_ends[0] : replica->hand_ends[1];
+    if (held > 0 && world->now > ends)
+        sim_violate(world, "P32: %llu in a hand for %llu ns longer than they were granted",
+                    (unsigned long long)held, (unsigned long long)(world->now - ends));
+    return held;
 }
 
 /* P33: what was admitted and what is in hands was charged, or granted and not returned; and what is in hands is out. */
 static void check_spending(struct sim_world *world)
 {
     uint64_t admitted = 0, held = 0, paid = 0;
+    for (size_t i = 0; i < world->replica_count; i++)
+        held += held_in_time(world, &world->replicas[i]);
     if (world->has_lost)
         return;
     for (size_t i = 0; i < SIM_LIMITS; i++)
@@ -240,8 +255,6 @@ static void check_spending(struct sim_world *world)
             admitted += world->oracles[i][j].admitted;
             paid += world->charged[i][j] + world->granted[i][j];
         }
-    for (size_t i = 0; i < world->replica_count; i++)
-        held += held_by(&world->replicas[i]);
     if (admitted + held > paid - world->returned)
         sim_violate(world, "P33: admitted %llu, in hands %llu; charged and granted %llu, returned %llu",
                     (unsigned long long)admitted, (unsigned long long)held, (unsigned long long)paid,

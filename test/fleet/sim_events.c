@@ -105,7 +105,8 @@ static uint64_t added(const struct sim_world *world, size_t limit, unsigned tena
     case LOSS_WIPE:
         return world->setup.contract->loses_nothing[limit] ? 0 : oracle->burst;
     case LOSS_ROLLBACK:
-        return least(oracle->burst + refilled, taken);
+        /* What was taken since, and what is in hands: a portion that was prolonged since ends early there. */
+        return least(oracle->burst + refilled, taken + oracle->lease.most);
     }
     return 0;
 }
@@ -131,8 +132,11 @@ static void allow(struct sim_world *world, enum loss loss, weir_ns length, const
 
 /* ---- Faults ---------------------------------------------------------------------------------------------------------------- */
 
+/* Half of the time the one that holds most. */
 static struct sim_replica *any_replica(struct sim_world *world)
 {
+    if (sim_below(world, 2) > 0)
+        return &world->replicas[world->hot];
     return &world->replicas[sim_below(world, world->replica_count)];
 }
 
@@ -346,6 +350,10 @@ static void pass_time(struct sim_world *world)
 {
     weir_ns duration = world->oracles[0][0].lease.duration, to = world->now;
     duration = duration > 0 ? duration : WEIR_SECOND;
+    if (sim_below(world, world->pace) > 0) {
+        sim_run(world, to + sim_below(world, duration / 30));
+        return;
+    }
     switch (sim_below(world, 8)) {
     case 0:
     case 1:

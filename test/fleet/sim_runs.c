@@ -16,7 +16,7 @@ void sim_add(struct sim_tally *to, const struct sim_tally *from)
 /* One run of so many knows no faults. */
 #define CALM_ONE_IN 16
 
-static bool is_deaf;
+static bool is_deaf; /* a mutant of sim_find() */
 
 bool sim_one(struct lua_store *store, uint64_t seed, FILE *log, struct sim_tally *tally,
              char violation[SIM_VIOLATION_MAX])
@@ -28,8 +28,9 @@ bool sim_one(struct lua_store *store, uint64_t seed, FILE *log, struct sim_tally
         count++;
     struct random random = { seed * 3 + 1 };
     const struct sim_setup setup = { .seed = seed,
+                                     .is_deaf_to_sleep = is_deaf,
                                      .contract = &contracts[random_below(&random, count)],
-                                     .is_calm = seed % 16 == 0,
+                                     .is_calm = seed % CALM_ONE_IN == 0,
                                      .log = log };
     sim_open(&world, store, &setup);
     while (world.events < SIM_EVENTS && world.violation[0] == '\0')

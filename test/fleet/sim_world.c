@@ -31,8 +31,6 @@ const char *const sim_fault_names[SIM_FAULTS] = {
     [SIM_HAND_BACK] = "handed back",
 };
 
-__extension__ typedef __int128 wide;
-
 struct sim_flight {
     struct sim_flight *next;
     struct carrier_call *call; /* NULL: nobody waits */
@@ -106,27 +104,25 @@ static int number_of(const struct sim_replica *replica)
 weir_ns sim_local(const struct sim_replica *replica, weir_ns now)
 {
     int64_t passed = (int64_t)(now - replica->began);
-    return replica->boot + (weir_ns)(passed + (int64_t)((wide)passed * replica->ppm / 1000000))
-           - replica->asleep;
+    return replica->boot + (weir_ns)(passed + passed * replica->ppm / 1000000) - replica->asleep;
 }
 
 weir_ns sim_true(const struct sim_replica *replica, weir_ns local)
 {
-    weir_ns low = replica->world->now, high = low + 1;
-    if (sim_local(replica, low) >= local)
-        return low;
+    weir_ns now = replica->world->now, reads = sim_local(replica, now);
+    if (reads >= local)
+        return now;
     if (local >= WEIR_NO_TIME / 2)
         return WEIR_NO_TIME;
-    for (weir_ns step = WEIR_MILLISECOND; sim_local(replica, high) < local; step *= 2)
-        high += step;
-    while (high - low > 1) {
-        weir_ns middle = low + (high - low) / 2;
-        if (sim_local(replica, middle) >= local)
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
+    int64_t ahead = (int64_t)(local - reads);
+    weir_ns at =
+        now
+        + (weir_ns)(ahead - ahead / 1000000 * replica->ppm); /* about; a little later or earlier than that */
+    while (sim_local(replica, at) < local)
+        at += local - sim_local(replica, at);
+    while (sim_local(replica, at - 1) >= local)
+        at -= sim_local(replica, at - 1) - local > 2 ? (sim_local(replica, at - 1) - local) / 2 : 1;
+    return at;
 }
 
 static void wind(struct sim_replica *replica)
@@ -301,7 +297,9 @@ weir_ns sim_hand_ends(struct sim_world *world, unsigned tenant, weir_ns length)
     if (flight->replica->fleet == NULL || flight->sent_at < flight->replica->began)
         return 0;
     weir_ns ends = sim_true(flight->replica, sim_local(flight->replica, flight->sent_at) + length);
-    return flight->replica->hand_ends[tenant] = ends;
+    if (ends > flight->replica->hand_ends[tenant])
+        flight->replica->hand_ends[tenant] = ends;
+    return ends;
 }
 
 static void happen(struct sim_world *world, struct sim_flight *flight)
@@ -445,8 +443,10 @@ static void note_refusal(struct sim_asked *asked, const struct weir_shared_met *
     uint64_t under_way = 0;
     if (!world->setup.is_calm || met->decision.outcome != WEIR_DENY)
         return;
-    if (oracle->is_window && asked->asked_at / whole != world->now / whole)
-        return; /* refused in the window before */
+    /* Refused in the window before, or known to be refused until it ends by a clock that is late. */
+    if (oracle->is_window
+        && (asked->asked_at / whole != world->now / whole || world->now % whole < 10 * WEIR_MILLISECOND))
+        return;
     for (size_t i = 0; i < SIM_ASKED_MAX; i++)
         if (world->asked[i].is_used && !world->asked[i].is_peek)
             under_way += world->asked[i].cost;
@@ -548,10 +548,17 @@ void sim_wake(struct sim_replica *replica)
         && replica->asleep_since > 0) /* a clock that stood still goes on: never the same reading */
         replica->asleep +=
             sim_local(replica, replica->paused_till) - sim_local(replica, replica->asleep_since) - 1;
+    bool was_asleep = replica->asleep_since > 0;
     replica->asleep_since = replica->paused_till = replica->stale_local = 0;
     if (stale > 0)
         ask_at(replica, replica->stale_tenant, replica->stale_cost, SIM_CHECK, stale, true);
     wind(replica);
+    if (!was_asleep)
+        return;
+    /* Requests wait already for a machine that wakes. */
+    for (uint64_t i = sim_below(replica->world, 8); i > 0; i--)
+        ask_at(replica, 0, 1, SIM_CHECK, sim_local(replica, replica->world->now), false);
+    sim_check_books(replica->world);
 }
 
 void sim_ask(struct sim_world *world, struct sim_replica *replica, unsigned tenant, uint64_t cost,
@@ -631,6 +638,7 @@ void sim_open(struct sim_world *world, struct lua_store *store, const struct sim
         world->faults[i] = sim_below(world, 3) == 0;
     world->command_faults = 20 + (unsigned)sim_below(world, 200);
     world->may_fault_commands = true;
+    world->pace = UINT64_C(1) << 2 * sim_below(world, 3);
     for (size_t i = 0; i < world->replica_count; i++) {
         world->replicas[i].world = world;
         sim_start(&world->replicas[i]);

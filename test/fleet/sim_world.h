@@ -82,7 +82,7 @@ struct sim_replica {
     unsigned stale_tenant;
     weir_ns cut_till;               /* 0: reaches the store */
     bool is_cut_silent;             /* commands vanish, rather than being refused */
-    weir_ns hand_ends[SIM_TENANTS]; /* true: what it was granted last; 0: nothing */
+    weir_ns hand_ends[SIM_TENANTS]; /* true: when the last of what it was granted must be over; 0: nothing */
     uint64_t stale_spent;           /* out of the hand by the stale reading of this pause */
 };
 
@@ -139,6 +139,7 @@ struct sim_world {
     bool has_stepped; /* the store's clock, forward: it may have forgotten what is in hands */
     bool faults[SIM_FAULTS];
     unsigned command_faults; /* of those on the way, in thousandths */
+    uint64_t pace;           /* one in so many steps of time is a long one: else demand goes on */
     size_t hot;              /* the replica that most ask */
     size_t faulted[SIM_FAULTS], events, decided, passed, from_hand;
     weir_ns way; /* each way, where nothing delays it */

@@ -10,33 +10,35 @@
 #include "fleet/sim_runs.h"
 #include "support/unit.h"
 
+/* Found within so many, or the simulator does not look there. */
+#define MUTANT_RUNS 6000
+
 static const struct mutant {
     const char *why;
     struct lua_mutant changes[3];
-    uint64_t within; /* runs */
 } mutants[] = {
     /* clang-format off */
     { "what silent runs held goes back into the pool",
       { { "if h.totals.count > 0 and h.totals.soonest <= now then\ncollect(h, now)\n",
           "if h.totals.count > 0 and h.totals.soonest <= now then\nlocal lost = h.totals.lost\ncollect(h, now)\n"
-          "it.used = max(0, it.used - (h.totals.lost - lost))\n" } }, 3000 },
+          "it.used = max(0, it.used - (h.totals.lost - lost))\n" } } },
     { "the store forgets before the worker does",
-      { { "local expiry = now + ttl + grace", "local expiry = now + floor(ttl / 2)" } }, 3000 },
+      { { "local expiry = now + ttl + grace", "local expiry = now + floor(ttl / 2)" } } },
     { "the store starts full after a loss",
-      { { "it.began = min(it.began, us)", "it.began = nil" } }, 3000 },
+      { { "it.began = min(it.began, us)", "it.began = nil" } } },
     { "and does not wait for the portions of before",
       { { "ceil((it.began + it.pause) / it.unit)", "ceil(it.began / it.unit)" },
-        { "if it.began and us < it.began + it.pause and (it.damaged or not it.is_there) then", "if false then" } }, 3000 },
+        { "if it.began and us < it.began + it.pause and (it.damaged or not it.is_there) then", "if false then" } } },
     { "a bucket refills up to the burst, not to the burst less what is out",
-      { { "used, rem = drain(used, rem, clock - last, n, p, it.out)", "used, rem = drain(used, rem, clock - last, n, p, 0)" } }, 3000 },
+      { { "used, rem = drain(used, rem, clock - last, n, p, it.out)", "used, rem = drain(used, rem, clock - last, n, p, 0)" } } },
     { "a report is not bounded by what the record holds",
-      { { "local spent = min(used, record.left)", "local spent = used" } }, 3000 },
+      { { "local spent = min(used, record.left)", "local spent = used" } } },
     { "a return is not bounded by what the record holds",
-      { { "local returned = min(give, record.left - spent)", "local returned = give" } }, 3000 },
+      { { "local returned = min(give, record.left - spent)", "local returned = give" } } },
     { "a message that comes behind a later one is done",
-      { { "local is_done = record and seq <= record.seq", "local is_done = record and seq == record.seq" } }, 3000 },
+      { { "local is_done = record and seq <= record.seq", "local is_done = record and seq == record.seq" } } },
     { "a repeated message is done again",
-      { { "local is_done = record and seq <= record.seq", "local is_done = record and seq < record.seq" } }, 3000 },
+      { { "local is_done = record and seq <= record.seq", "local is_done = record and seq < record.seq" } } },
     { "a record for each worker's name, replaced when another run speaks",
       { { "local run, label = string.sub(id, 1, 16), string.sub(id, 17)",
           "local run, label = string.sub(id, 17, 32), string.sub(id, 1, 16)" },
@@ -45,11 +47,11 @@ static const struct mutant {
           "if h.record and h.totals and string.sub(seen[2], RECORD_LEN + 1) ~= label then\n"
           "h.totals.lost = h.totals.lost + left_of(h.totals, h.record)\n"
           "h.record.left, h.record.seq = 0, 0\n"
-          "end\n" } }, 3000 },
+          "end\n" } } },
     { "more may be out than `most`",
-      { { "chunk - record.left, most - it.out, rest", "chunk - record.left, rest" } }, 3000 },
+      { { "chunk - record.left, most - it.out, rest", "chunk - record.left, rest" } } },
     { "what is out is not counted as used",
-      { { "it.out, it.used = it.out + granted, it.used + granted", "it.out = it.out + granted" } }, 3000 },
+      { { "it.out, it.used = it.out + granted, it.used + granted", "it.out = it.out + granted" } } },
     /* clang-format on */
 };
 
@@ -59,7 +61,7 @@ static void test_a_clock_that_misses_sleep_is_found(void **state)
     (void)state;
     char violation[SIM_VIOLATION_MAX];
     struct lua_store *store = lua_store_new(NULL, 0);
-    uint64_t seed = sim_find(store, 2000, true, violation);
+    uint64_t seed = sim_find(store, MUTANT_RUNS, true, violation);
     printf("%-72s run %4llu: %s\n", "a machine that sleeps keeps its portions", (unsigned long long)seed,
            violation);
     assert_int_not_equal(seed, 0);
@@ -77,7 +79,7 @@ static void test_mistakes_of_the_store_are_found(void **state)
         while (changes < COUNT_OF(mutant->changes) && mutant->changes[changes].find != NULL)
             changes++;
         struct lua_store *store = lua_store_new(mutant->changes, changes);
-        uint64_t seed = sim_find(store, mutant->within, false, violation);
+        uint64_t seed = sim_find(store, MUTANT_RUNS, false, violation);
         lua_store_check_mutants(store);
         printf("%-72s run %4llu: %s\n", mutant->why, (unsigned long long)seed, violation);
         missed += seed == 0;

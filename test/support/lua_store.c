@@ -588,6 +588,7 @@ struct lua_store *lua_store_new(const struct lua_mutant *mutants, size_t count)
     lua_pushlightuserdata(store->lua, store);
     lua_setfield(store->lua, LUA_REGISTRYINDEX, "store");
     open_libraries(store->lua);
+    (void)lua_gc(store->lua, LUA_GCSETPAUSE, 1000); /* little is alive, and much is made: memory for time */
     return store;
 }
 
