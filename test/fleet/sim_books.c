@@ -129,6 +129,18 @@ static void note_lease(struct sim_world *world, const struct slice *words, size_
     }
 }
 
+/* For the log of one run: what stands in the store behind a command. */
+static void log_value(struct sim_world *world, struct slice name)
+{
+    struct data_key *key = world->setup.log == NULL ? NULL : data_find(lua_store_data(world->store), name);
+    struct slice text =
+        key != NULL && key->type == DATA_STRING ? data_slice(&key->items[0].text) : (struct slice){ 0 };
+    if (text.len == VALUE_LONG_BUCKET)
+        sim_log(world, "  %.*s: used %.0f rem %.0f at %.0f, out %.0f until %.0f; the clock says %lld",
+                (int)name.len, name.at, number_at(text, 0), number_at(text, 1), number_at(text, 2),
+                number_at(text, 5), number_at(text, 7), (long long)lua_store_data(world->store)->now_us);
+}
+
 struct sim_charges sim_note_executed(struct sim_world *world, struct slice command, struct slice reply)
 {
     const struct sim_charges none = { 0 };
@@ -145,6 +157,7 @@ struct sim_charges sim_note_executed(struct sim_world *world, struct slice comma
         sim_violate(world, "the store says: %.*s", (int)value.text.len, value.text.at);
     if (value.type == RESP_ERROR || count < 3)
         return none;
+    log_value(world, words[3]);
     if (is_script(words, SCRIPT_DECIDE))
         return note_decide(world, words, count, &reader);
     if (is_script(words, SCRIPT_LEASE))

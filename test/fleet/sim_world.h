@@ -5,7 +5,7 @@
  * Idea: what decides is the real code: each replica is a fleet_common, a fleet and its contract, the store runs the real scripts
  * (lua_store.h). What is between them is played: true time, which nobody steps; a clock for each replica, which drifts, and stands
  * still while its machine sleeps; the store's clock, which is true but for its steps; a network that delivers, loses, delays,
- * overtakes and doubles. The same seed is the same run: the system's randomness is the world's, too (entropy_fill() below).
+ * overtakes and doubles. The same seed is the same run: nothing is drawn from the system.
  *
  * Spent is what the store charges, at that instant, and what a replica admits out of its hand, at that one.
  *
@@ -165,6 +165,9 @@ weir_ns sim_true(const struct sim_replica *replica, weir_ns local);
 enum sim_manner { SIM_CHECK, SIM_PEEK, SIM_UNDO };
 void sim_ask(struct sim_world *world, struct sim_replica *replica, unsigned tenant, uint64_t cost,
              enum sim_manner manner);
+/* By a reading of its clock; `is_stale`: an old one. */
+void sim_ask_at(struct sim_replica *replica, unsigned tenant, uint64_t cost, enum sim_manner manner,
+                weir_ns now, bool is_stale);
 /* It goes on: what happens first behind a pause. Then its clock is read. */
 void sim_wake(struct sim_replica *replica);
 void sim_start(struct sim_replica *replica);

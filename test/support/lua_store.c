@@ -2,7 +2,7 @@
 /*
  * lua_store.c - EVAL and EVALSHA: a script found or compiled, its arguments, its value as a reply.
  *
- * Elsewhere: what redis.call does (lua_command.h), and the state (lua_data.h).
+ * Elsewhere: what redis.call does (lua_command.h), the state (lua_data.h), the bytes of replies (lua_reply.h).
  */
 #include "support/lua_store.h"
 
@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "base/sha1.h"
-#include "support/lua_command.h"
+#include "support/lua_reply.h"
 #include "support/unit.h"
 #include "wire/resp.h"
 
@@ -343,62 +343,6 @@ static struct script *script_of_hash(struct lua_store *store, struct slice hash)
     return NULL;
 }
 
-/* The value on top of the stack, as Redis makes a reply of it; it is taken off. Tables in tables: no script of ours. */
-static void put_value(lua_State *lua, struct text *out, bool is_inside)
-{
-    size_t len;
-    luaL_checkstack(lua, 4, "no room");
-    switch (lua_type(lua, -1)) {
-    case LUA_TNUMBER:
-        resp_put_integer(out, (int64_t)lua_tonumber(lua, -1));
-        break;
-    case LUA_TSTRING: {
-        const char *at = lua_tolstring(lua, -1, &len);
-        resp_put_bulk(out, (struct slice){ at, len });
-        break;
-    }
-    case LUA_TBOOLEAN:
-        if (lua_toboolean(lua, -1))
-            resp_put_integer(out, 1);
-        else
-            resp_put_null(out, RESP2);
-        break;
-    case LUA_TTABLE: {
-        static const char *const told[] = { "err", "ok" };
-        for (size_t i = 0; i < COUNT_OF(told); i++) {
-            lua_getfield(lua, -1, told[i]);
-            const char *text = lua_tostring(lua, -1);
-            if (text != NULL) {
-                text_string(out, i == 0 ? "-" : "+");
-                text_string(out, text);
-                text_string(out, "\r\n");
-                lua_pop(lua, 2);
-                return;
-            }
-            lua_pop(lua, 1);
-        }
-        assert_false(is_inside);
-        uint32_t count = 0;
-        for (;; count++) {
-            lua_rawgeti(lua, -1, (int)count + 1);
-            bool is_end = lua_isnil(lua, -1);
-            lua_pop(lua, 1);
-            if (is_end)
-                break;
-        }
-        resp_put_array(out, count);
-        for (uint32_t i = 0; i < count; i++) {
-            lua_rawgeti(lua, -1, (int)i + 1);
-            put_value(lua, out, true);
-        }
-        break;
-    }
-    default:
-        resp_put_null(out, RESP2);
-    }
-    lua_pop(lua, 1);
-}
-
 static void set_list(lua_State *lua, const char *name, const struct slice *words, size_t count)
 {
     lua_pushstring(lua, name);
@@ -447,57 +391,13 @@ static void run_script(struct lua_store *store, const struct script *script, con
     lua_rawgeti(lua, LUA_REGISTRYINDEX, script->function);
     (void)lua_sethook(lua, too_long, LUA_MASKCOUNT, INSTRUCTIONS_MAX);
     if (lua_pcall(lua, 0, 1, 1) == 0)
-        put_value(lua, out, false);
+        reply_value(lua, out);
     else
         put_error(lua, out, script);
     check_ended(store);
 }
 
 /* ---- Commands of clients ---------------------------------------------------------------------------------------------- */
-
-struct text_sink {
-    struct sink sink;
-    struct text *out;
-};
-
-static struct text *text_in(struct sink *sink)
-{
-    return ((struct text_sink *)sink)->out;
-}
-
-static void text_sink_integer(struct sink *sink, int64_t value)
-{
-    resp_put_integer(text_in(sink), value);
-}
-
-static void text_sink_bulk(struct sink *sink, struct slice text)
-{
-    resp_put_bulk(text_in(sink), text);
-}
-
-static void text_sink_null(struct sink *sink)
-{
-    resp_put_null(text_in(sink), RESP2);
-}
-
-static void text_sink_status(struct sink *sink, const char *text)
-{
-    text_string(text_in(sink), "+");
-    text_string(text_in(sink), text);
-    text_string(text_in(sink), "\r\n");
-}
-
-static void text_sink_error(struct sink *sink, const char *text)
-{
-    text_string(text_in(sink), "-");
-    text_string(text_in(sink), text);
-    text_string(text_in(sink), "\r\n");
-}
-
-static void text_sink_array(struct sink *sink, size_t count)
-{
-    resp_put_array(text_in(sink), (uint32_t)count);
-}
 
 static bool says(struct slice word, const char *name)
 {
@@ -528,7 +428,7 @@ static void ask_script(struct lua_store *store, const struct slice *words, size_
 static void ask_about_scripts(struct lua_store *store, const struct slice *words, size_t count,
                               struct text *out)
 {
-    struct text_sink to = { .out = out };
+    struct text_sink to = text_sink_of(out);
     if (count == 3 && says(words[1], "LOAD")) {
         struct script *script = script_of_text(store, words[2]);
         if (script == NULL) {
@@ -539,9 +439,9 @@ static void ask_about_scripts(struct lua_store *store, const struct slice *words
         resp_put_bulk(out, (struct slice){ script->hash, SHA1_HEX_LEN });
     } else if (count == 2 && says(words[1], "FLUSH")) {
         lua_store_forget_scripts(store);
-        text_sink_status(&to.sink, "OK");
+        to.sink.status(&to.sink, "OK");
     } else {
-        text_sink_error(&to.sink, "ERR unknown subcommand");
+        to.sink.error(&to.sink, "ERR unknown subcommand");
     }
 }
 
@@ -549,9 +449,7 @@ struct slice lua_store_ask(struct lua_store *store, struct slice command)
 {
     static struct slice words[WORDS_MAX];
     struct text out = text_of(store->reply, REPLY_MAX);
-    struct text_sink to = { .sink = { text_sink_integer, text_sink_bulk, text_sink_null, text_sink_status,
-                                      text_sink_error, text_sink_array },
-                            .out = &out };
+    struct text_sink to = text_sink_of(&out);
     struct resp_reader reader = resp_reader_of(command.at, command.len);
     struct resp_value value;
     size_t count = 0;
