@@ -250,6 +250,18 @@ class Holders(unittest.TestCase):
                 passed += take_all([fleet[1]])
                 self.assertEqual(passed, CAPACITY)
 
+    def test_who_is_not_asked_gives_back_and_does_not_spend_it_as_well(self):
+        for fields in (BUCKET, WINDOW):
+            with self.subTest(limit=fields):
+                self.store.command('FLUSHALL')
+                fleet = self.fleet(*fields, lasts='1s')
+                passed = hold(fleet[0])
+                wait_for(lambda: books(fleet[1], self.store)['out'] == 0)
+                self.assertEqual(books(fleet[1], self.store)['lost'], 0)
+                passed += take_all([fleet[1]])
+                self.assertEqual(passed, CAPACITY, 'the others have all of it')
+                self.assertEqual(set(decisions([check(fleet[0]) for _ in range(CHUNK)])), {'deny'})
+
     def test_who_stands_still_for_longer_than_it_may_hold_has_nothing_then(self):
         for fields in (BUCKET, WINDOW):
             with self.subTest(limit=fields):

@@ -58,6 +58,7 @@ def _stop_all():
 
 
 def _on_signal(number, _frame):
+    signal.signal(number, signal.SIG_IGN)  # a second one, as `timeout` sends, would wait for what this one waits for
     _stop_all()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
