@@ -284,7 +284,7 @@ static void close_world(struct world *world)
 /* Admitted by parts of the limit, each replica its own. */
 static uint64_t run_split(size_t count, uint64_t seed)
 {
-    struct weir_contract *parts[REPLICAS_MAX];
+    struct weir_contract *parts[REPLICAS_MAX] = { NULL };
     uint64_t admitted = 0;
     for (size_t i = 0; i < count; i++)
         parts[i] = contract_of(RATE / (unsigned)count, RATE / (unsigned)count, "");
