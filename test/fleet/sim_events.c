@@ -168,7 +168,7 @@ static void suspend(struct sim_world *world)
     sim_wake(replica);
     replica->stale_local = sim_local(replica, world->now);
     replica->paused_till = world->now + some_time(world);
-    replica->stale_spent = 0;
+    memset(replica->stale_spent, 0, sizeof replica->stale_spent);
     replica->stale_cost = 1 + sim_below(world, 4);
     replica->stale_tenant = (unsigned)sim_below(world, SIM_TENANTS);
     sim_log(world, "%d: stands still for %.3f s", number(replica),
@@ -182,6 +182,7 @@ static void fall_asleep(struct sim_world *world)
         return;
     sim_wake(replica);
     weir_ns length = some_time(world);
+    memset(replica->stale_spent, 0, sizeof replica->stale_spent);
     replica->asleep_since = world->now;
     replica->paused_till = world->now + length;
     sim_log(world, "%d: its machine sleeps for %.3f s", number(replica), (double)length / 1e9);

@@ -12,27 +12,43 @@ void sim_spend(struct sim_world *world, size_t limit, unsigned tenant, uint64_t 
         sim_violate(world, "P34: of limit %zu tenant %u spent more than burst + rate * t", limit, tenant);
 }
 
+/* Out of the hand by somebody who stood still since: what suspended workers add, all of them a chunk at most. */
+static void note_late(struct sim_asked *asked, const struct oracle *oracle, uint64_t cost)
+{
+    uint64_t *spent = &asked->replica->stale_spent[asked->tenant];
+    *spent += cost;
+    if (*spent > oracle->lease.chunk)
+        sim_violate(asked->world, "P34: a suspended replica spent %llu of a chunk of %llu",
+                    (unsigned long long)*spent, (unsigned long long)oracle->lease.chunk);
+}
+
+/* Whether it took out of its hand in a window that was over when it was decided: that is where it counts. */
+static bool is_of_before(const struct sim_asked *asked, const struct oracle *oracle)
+{
+    weir_ns now = sim_instant(asked->world, oracle), then = now - (asked->world->now - asked->asked_at);
+    weir_ns whole = oracle->period * oracle->tick;
+    return oracle->is_window && then / whole != now / whole;
+}
+
 /* What the store charged has been noted. The rest is out of the hand. */
 static void note_admission(struct sim_asked *asked, const struct weir_shared_met *met)
 {
     struct sim_world *world = asked->world;
     struct oracle *oracle = &world->oracles[met->limit][asked->tenant];
     uint64_t strict = asked->is_within || world->heard == NULL ? 0 : world->heard->cost[met->limit];
+    uint64_t cost = met->cost - strict;
+    bool is_late = asked->is_stale || asked->asked_at < asked->replica->woke_at;
     if (strict > met->cost)
         sim_violate(world, "%llu were charged for %llu", (unsigned long long)strict,
                     (unsigned long long)met->cost);
-    if (!asked->is_stale) {
-        sim_spend(world, met->limit, asked->tenant, met->cost - strict);
+    if (cost == 0)
         return;
-    }
-    if (met->cost == strict)
-        return;
-    /* What a suspended worker adds: what it held, a chunk at most. */
-    asked->replica->stale_spent += met->cost - strict;
-    oracle->admitted += met->cost - strict;
-    if (asked->replica->stale_spent > oracle->lease.chunk)
-        sim_violate(world, "P34: a suspended replica spent %llu of a chunk of %llu",
-                    (unsigned long long)asked->replica->stale_spent, (unsigned long long)oracle->lease.chunk);
+    if (is_late)
+        note_late(asked, oracle, cost);
+    if (is_late || is_of_before(asked, oracle))
+        oracle->admitted += cost;
+    else
+        sim_spend(world, met->limit, asked->tenant, cost);
 }
 
 /* Tokens that ended in a hand since the beginning. */

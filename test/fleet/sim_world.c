@@ -388,6 +388,8 @@ void sim_wake(struct sim_replica *replica)
         replica->asleep +=
             sim_local(replica, replica->paused_till) - sim_local(replica, replica->asleep_since) - 1;
     bool was_asleep = replica->asleep_since > 0;
+    if (replica->paused_till > 0)
+        replica->woke_at = replica->world->now;
     replica->asleep_since = replica->paused_till = replica->stale_local = 0;
     if (stale > 0)
         sim_ask_at(replica, replica->stale_tenant, replica->stale_cost, SIM_CHECK, stale, true);

@@ -76,14 +76,15 @@ struct sim_replica {
     int64_t ppm;
     int64_t wall_error;
     weir_ns paused_till;  /* 0: not */
+    weir_ns woke_at;      /* true: of the last pause or sleep; what was asked before is decided late */
     weir_ns asleep_since; /* true; 0: its clock goes on while it stands still */
     weir_ns stale_local;  /* its reading of before, by which it first decides; 0: nothing */
     uint64_t stale_cost;
     unsigned stale_tenant;
-    weir_ns cut_till;               /* 0: reaches the store */
-    bool is_cut_silent;             /* commands vanish, rather than being refused */
-    weir_ns hand_ends[SIM_TENANTS]; /* true: when the last of what it was granted must be over; 0: nothing */
-    uint64_t stale_spent;           /* out of the hand by the stale reading of this pause */
+    weir_ns cut_till;                  /* 0: reaches the store */
+    bool is_cut_silent;                /* commands vanish, rather than being refused */
+    weir_ns hand_ends[SIM_TENANTS];    /* true: when the last of what it was granted must be over; 0: nothing */
+    uint64_t stale_spent[SIM_TENANTS]; /* out of the hand by the stale reading of this pause */
 };
 
 struct sim_asked {
