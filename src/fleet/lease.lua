@@ -270,6 +270,11 @@ local function message(it, h, words)
     collect(h, now)
   end
   local t, record = h.totals, h.record
+  if it.is_there and not it.damaged and it.out < out_of(t) then
+    -- Decisions went on without what is out: `till` had passed by TIME, which may have stepped back since, or the contract was not
+    -- leased for a while. Records that are still alive by their own clock are over.
+    t.lost, t.round, h.changed = t.lost + out_of(t), t.round + 1, true
+  end
   t.start = it.start
   local changed = join(it, t) or h.changed or it.moved
   local flags = (it.damaged or h.damaged) and 8 or 0

@@ -164,14 +164,24 @@ class Vectors(unittest.TestCase):
                             "cancel": f"C {NOW + SECOND} {permit} kept 0 1 {item}"}[how])
                 self.assertEqual(leaser.decide("p", 0, "k", 0, NOW + SECOND)["remaining"], 0)
 
-    def test_a_limit_that_is_leased_no_more_takes_back_what_is_out(self):
+    def test_a_limit_that_is_leased_no_more_forgets_what_is_out(self):
         leaser = self.leaser(leased(Size(10, count=1, period=SECOND), 10, 10), Size(10, count=1, period=SECOND))
         leaser.lease(1, 10)
         leaser.decide("t", 1, "k", 10, NOW)  # refused, and the limit changed by that
         self.assertEqual(len(self.store.command("GET", "k")), 41)
         self.assertEqual(leaser.decide("p", 0, "k", 0, NOW + SECOND)["remaining"], 6)
-        back = leaser.lease(1, 0, now=NOW + SECOND)
-        self.assertEqual((back["left"], back["used"]), (5, 5), "and is out again, when it is leased again")
+        back = leaser.lease(1, 0, give=5, now=NOW + SECOND)
+        self.assertEqual((back["left"], back["used"]), (0, 4), "a second of it came back, so nothing of it can be given back as well")
+
+    def test_what_decisions_have_refilled_is_over_though_the_clock_steps_back(self):
+        """P34: till has passed by TIME, and a decision refills what is out; then TIME steps back and the record lives by its own clock."""
+        size = Size(10, count=1, period=SECOND)
+        leaser = self.leaser(leased(size, 10, 10))
+        first = leaser.lease(1, 5)
+        self.assertEqual((first["granted"], first["used"]), (5, 5))
+        self.assertEqual(leaser.decide("t", 0, "k", 1, NOW + 4 * SECOND)["remaining"], 5, "it was given up after 2.041 s: 1.959 came back, and one is taken")
+        back = leaser.lease(1, 0, give=5, now=NOW - 30 * SECOND)
+        self.assertEqual((back["left"], back["used"]), (0, 5), "and is credited to nobody")
 
     def test_a_witness_of_lost_writes(self):
         """A store that is back at an earlier state of the key is told by who has seen a later one."""

@@ -89,6 +89,10 @@ def message(model, us, size, began, run, label, seq, used, give, want, seen):
     gone = [name for name, record in holders.records.items() if record.expiry <= now]
     for name in gone:
         holders.lost += holders.records.pop(name).left
+    if model.state is not None and view.out < holders.out:  # decisions have refilled it: what is held is over, or it would be there twice
+        for each in holders.records.values():
+            holders.lost += each.left
+            each.left = 0
     view.join(holders.out)
     record = holders.records.get(run)
     ttl = max(0, min(lease.duration, view.end - us)) if view.letter == "f" else lease.duration
