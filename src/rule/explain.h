@@ -85,6 +85,9 @@ uint64_t explain_lost_costs(const struct rule *rule);
 /* From a store that comes back empty until a key is whole, with `empty`. Of any limit but concurrency. */
 weir_ns explain_whole(const struct rule *rule);
 
+/* Between a portion's end at its replica and at the store, at least: a request may wait for the store so long with a part of it. */
+weir_ns explain_slack(const struct rule *rule);
+
 /* How long a portion goes unreported at most. */
 weir_ns explain_refresh(const struct rule *rule);
 

@@ -10,6 +10,9 @@
 /* After a portion's end the store counts it as out for so long: SCRIPT_LEASE_GRACE_NS of the fleet. */
 #define GRACE(duration) ((duration) / 50 + WEIR_MILLISECOND)
 
+/* A portion ends at its replica a hundredth of its time early, counted from before it was asked for. */
+#define MARGIN(duration) ((duration) / 100)
+
 /* ---- Worst cases -------------------------------------------------------------------------------------------------------- */
 
 /* From a grant until the store takes the portion for lost. */
@@ -45,6 +48,11 @@ weir_ns explain_whole(const struct rule *rule)
     weir_ns whole = rule_window(rule);
     bool is_later = rule_is_leased(rule) && rule_is_bucket(rule);
     return is_later && whole < WEIR_NO_TIME - outlives(rule) ? whole + outlives(rule) : whole;
+}
+
+weir_ns explain_slack(const struct rule *rule)
+{
+    return MARGIN(rule->lease.duration) + GRACE(rule->lease.duration);
 }
 
 weir_ns explain_refresh(const struct rule *rule)
@@ -111,12 +119,19 @@ static void add_stranded(struct text *text, const struct rule *rule)
 
 static void add_adds(struct text *text, const struct explanation *explanation, const struct rule *rule)
 {
+    char time[48];
     text_put(text, "    suspended     a replica that stands still between check and work acts late: at most ");
     explain_grouped(text, rule->lease.chunk);
     text_put(text, " more for each such, ");
     explain_grouped(text, bound_times(rule->lease.chunk, explanation->replicas));
-    text_format(text, " for %" PRIu64 "%s\n", explanation->replicas,
+    text_format(text, " for %" PRIu64 "%s", explanation->replicas,
                 explanation->is_replicas_default ? " (default)" : "");
+    if (explanation->store->deadline > explain_slack(rule)) {
+        duration_format(explain_slack(rule), time);
+        text_format(text, "; and so may one whose request asks the store for a part and waits more than %s",
+                    time);
+    }
+    text_put(text, "\n");
     text_put(text, "    clock step    ");
     if (rule_is_bucket(rule)) {
         text_put(text, "a store's clock that steps forward by a second adds at most ");
@@ -210,6 +225,7 @@ void explain_leased_json(struct text *text, const struct explanation *explanatio
         { "crash_wastes", lease->chunk },
         { "suspended_adds", lease->chunk },
         { "suspended_adds_of_replicas", bound_times(lease->chunk, explanation->replicas) },
+        { "deadline_adds", explanation->store->deadline > explain_slack(rule) ? lease->chunk : 0 },
         { "step_of_second_adds", explain_step_adds(rule, WEIR_SECOND) },
         { "step_of_hour_adds", explain_step_adds(rule, WEIR_HOUR) },
         { "state_lost_costs", explain_lost_costs(rule) },

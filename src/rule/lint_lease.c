@@ -94,8 +94,30 @@ static void lint_chunks(struct lint *lint, size_t index)
         (unsigned long long)lint->replicas, (unsigned long long)lease->chunk, (unsigned long long)lease->most);
 }
 
+/* A request takes what is in hand before it asks for the rest, and may be told late that it passes. */
+static void lint_deadline(struct lint *lint, size_t index)
+{
+    const struct rule *rule = &lint->rules->list[index];
+    weir_ns deadline = lint->load->store->deadline, slack = explain_slack(rule);
+    char cure[120], waits[48], ends[48];
+    if (deadline <= slack)
+        return;
+    /* margin and grace are 3 % and a ms */
+    weir_ns longer = ((deadline - WEIR_MILLISECOND) * 100 + 3 * WEIR_MILLISECOND - 1) / (3 * WEIR_MILLISECOND);
+    duration_format(deadline, waits);
+    duration_format(slack, ends);
+    (void)snprintf(cure, sizeof cure, "lower the deadline of store to %llums, or raise for to %llums",
+                   (unsigned long long)(slack / WEIR_MILLISECOND), (unsigned long long)longer);
+    lint_warn(
+        lint, index, "lease", cure,
+        "lets a request wait %s for the store with a part of its cost out of the hand, and the store forgets a "
+        "portion %s after its end: each replica may then spend up to %llu too late",
+        waits, ends, (unsigned long long)rule->lease.chunk);
+}
+
 void lint_lease(struct lint *lint, size_t index)
 {
+    lint_deadline(lint, index);
     if (lint_single(lint, index))
         return;
     lint_pace(lint, index);

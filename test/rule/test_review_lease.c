@@ -103,6 +103,22 @@ static void findings(void **state)
         { "and all is out", LEASED("a", "[]", "1/s", "200", "most: 200, chunk: 50"), 50,
           CHUNKS("50", "50", "200") "write `chunk: 4` if all replicas are as busy, or leave it for one that is "
                                     "hot" },
+        /* A hundredth and a fiftieth of 250 ms and 1 ms are 8.5 ms; of 1634 ms they are 50.02. */
+        { "a request may wait beyond a portion's end",
+          LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 250ms") "store: { deadline: 50ms }\n", 1,
+          "3:{ limit 'a' lets a request wait 50 ms for the store with a part of its cost out of the hand, and "
+          "the "
+          "store forgets a portion 8500 us after its end: each replica may then spend up to 10 too late => "
+          "lower "
+          "the deadline of store to 8ms, or raise for to 1634ms" },
+        { "and is told in time with that",
+          LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 1634ms") "store: { deadline: 50ms }\n", 1,
+          "" },
+        { "or with this",
+          LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 250ms") "store: { deadline: 8ms }\n", 1,
+          "" },
+        { "the shortest time and the usual deadline",
+          LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 200ms"), 1, "" },
         { "nobody says how many replicas", LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 50"), 0, "" },
         { "off: not even asked",
           "- {name: a, key: [], rate: 10/s, burst: 3, scope: fleet, when-store-fails: closed, lease: { most: "
@@ -245,6 +261,12 @@ static void what_a_time_of_its_own_says(void **state)
 {
     (void)state;
     expect_rows(
+        LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 250ms") "store: { deadline: 20ms }\n", 2,
+        "    suspended", "    clock step",
+        "    suspended     a replica that stands still between check and work acts late: at most 10 more "
+        "for each such, 20 for 2; and so may one whose request asks the store for a part and waits more "
+        "than 8500 us\n");
+    expect_rows(
         LEASED("a", "[]", "10/s", "100", "most: 50, chunk: 10, for: 250ms"), 1, "    leased", "    bound",
         "    leased        portions of at most 10 at one replica and 50 at all together, each for at most "
         "250 ms, smaller where less is left\n");
@@ -318,17 +340,20 @@ static void says_it_as_json(void **state)
         "- {name: b, key: [], algorithm: fixed-window, rate: 5000/1d, scope: fleet, when-store-fails: open, "
         "lease: { most: 40, chunk: 20, for: 250ms }}\n"
         "- {name: c, key: [], rate: 10/s, burst: 100, scope: fleet, when-store-fails: closed}\n"
-        "- {name: d, key: [], rate: 10/s, burst: 100}\n";
+        "- {name: d, key: [], rate: 10/s, burst: 100}\n"
+        "store: { deadline: 61ms }\n"; /* of 2 s a hundredth and a fiftieth and 1 ms: just in time */
     static const struct {
         const char *leased, *away, *defaults;
     } rows[] = {
         { "{\"stranded_most\":50,\"stranded_of_replica\":10,\"crash_wastes\":10,\"suspended_adds\":10,"
-          "\"suspended_adds_of_replicas\":30,\"step_of_second_adds\":60,\"step_of_hour_adds\":150,"
+          "\"suspended_adds_of_replicas\":30,\"deadline_adds\":0,\"step_of_second_adds\":60,\"step_of_hour_"
+          "adds\":150,"
           "\"state_lost_costs\":21,\"store_away_spends\":50,\"refresh_spends\":10,\"refresh\":1,\"out_at_"
           "most\":2.041}",
           "\"store_away_adds\":0,", "\"wait\",\"enforce\"" },
         { "{\"stranded_most\":40,\"stranded_of_replica\":20,\"crash_wastes\":20,\"suspended_adds\":20,"
-          "\"suspended_adds_of_replicas\":60,\"step_of_second_adds\":40,\"step_of_hour_adds\":40,"
+          "\"suspended_adds_of_replicas\":60,\"deadline_adds\":20,\"step_of_second_adds\":40,\"step_of_hour_"
+          "adds\":40,"
           "\"state_lost_costs\":0,\"store_away_spends\":40,\"refresh_spends\":20,\"refresh\":0.125,"
           "\"out_at_most\":0.256}",
           "\"store_away_adds\":null,", "\"wait\",\"enforce\"" },
