@@ -51,19 +51,7 @@ static void note_admission(struct sim_asked *asked, const struct weir_shared_met
         sim_spend(world, met->limit, asked->tenant, cost);
 }
 
-/* Tokens that ended in a hand since the beginning. */
-static uint64_t lost_in_hands(const struct sim_world *world)
-{
-    uint64_t lost = 0;
-    for (size_t i = 0; i < world->replica_count; i++) {
-        struct fleet_counters counters;
-        fleet_count(world->replicas[i].common, &counters);
-        lost += counters.lease_lost;
-    }
-    return lost;
-}
-
-/* Without faults a refusal means that no more than `most` is stranded, but for what ended in hands. */
+/* Without faults a refusal means that no more than `most` is stranded. */
 static void note_refusal(struct sim_asked *asked, const struct weir_shared_met *met)
 {
     struct sim_world *world = asked->world;
@@ -81,7 +69,7 @@ static void note_refusal(struct sim_asked *asked, const struct weir_shared_met *
             under_way += world->asked[i].cost;
     uint64_t left = oracle_left(oracle, world->now);
     uint64_t since = oracle_refill(oracle, world->now - asked->asked_at);
-    if (left >= oracle->lease.most + met->cost + under_way + since + lost_in_hands(world))
+    if (left >= oracle->lease.most + met->cost + under_way + since)
         sim_violate(world, "%llu were refused with %llu left, and %llu may be stranded",
                     (unsigned long long)met->cost, (unsigned long long)left,
                     (unsigned long long)oracle->lease.most);
