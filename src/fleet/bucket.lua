@@ -71,7 +71,8 @@ if wanted[98] then
     if it.began and us < it.began + it.pause and (it.damaged or not it.is_there) then
       it.waits, clock = true, last -- nothing comes back yet, and nothing is to be written
     elseif clock < last - SECOND / unit then
-      it.till = max(0, it.till - (last - clock) * unit)
+      -- TIME may have been up to a second behind `last`: what is out is never over too soon, and at most a second late.
+      it.till = max(0, it.till - (last - clock) * unit + SECOND)
       last, it.moved = clock, true
     elseif clock < last then
       clock = last

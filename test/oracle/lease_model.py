@@ -177,7 +177,7 @@ class LeasedBucket(Bucket):
         out, till = self.out, self.till
         at = clock if clock < last - SECOND // old.unit else max(clock, last)
         if at < last:
-            till = max(0, till - (last - at) * old.unit)
+            till = max(0, till - (last - at) * old.unit + SECOND)  # by up to a second more than TIME stepped: never too soon
 
         def drained(level, ticks, least):
             return max(Fraction(least), level - Fraction(ticks * old.count, old.period))
