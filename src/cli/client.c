@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "weir.h"
 #include "wire/chunked.h"
+#include "wire/resp.h"
 
 static bool fail(struct client *client, const char *what)
 {
@@ -337,6 +338,24 @@ static uint64_t deadline_in(unsigned timeout_ms)
     return clock_monotonic() + timeout_ms * WEIR_MILLISECOND;
 }
 
+static bool connect_anew(struct client *client, uint64_t deadline)
+{
+    if (client->fd >= 0 && has_ended(client))
+        client_close(client);
+    return client->fd >= 0
+           || (client->unix_path != NULL ? connect_unix(client, deadline) : connect_tcp(client, deadline));
+}
+
+static bool send_both(struct client *client, struct slice first, struct slice second, uint64_t deadline)
+{
+    client->is_sent = true;
+    if (send_all(client, first, second.len > 0 ? MSG_MORE : 0, deadline)
+        && send_all(client, second, 0, deadline))
+        return true;
+    client_close(client);
+    return false;
+}
+
 bool client_send(struct client *client, const char *method, const char *target, const char *fields,
                  struct slice body)
 {
@@ -350,18 +369,8 @@ bool client_send(struct client *client, const char *method, const char *target, 
     if (head_len >= (int)sizeof head)
         return fail(client, "the request's head is too long");
 
-    if (client->fd >= 0 && has_ended(client))
-        client_close(client);
-    if (client->fd < 0
-        && !(client->unix_path != NULL ? connect_unix(client, deadline) : connect_tcp(client, deadline)))
-        return false;
-    client->is_sent = true;
-    if (!send_all(client, (struct slice){ head, (size_t)head_len }, body.len > 0 ? MSG_MORE : 0, deadline)
-        || !send_all(client, body, 0, deadline)) {
-        client_close(client);
-        return false;
-    }
-    return true;
+    return connect_anew(client, deadline)
+           && send_both(client, (struct slice){ head, (size_t)head_len }, body, deadline);
 }
 
 bool client_receive(struct client *client, unsigned timeout_ms, struct client_reply *out)
@@ -385,4 +394,45 @@ bool client_post(struct client *client, const char *target, const char *fields, 
                  struct client_reply *out)
 {
     return client_send(client, "POST", target, fields, body) && client_receive(client, CLIENT_TIMEOUT_MS, out);
+}
+
+/* ---- The Redis protocol ------------------------------------------------------------------------------------- */
+
+bool client_connect(struct client *client, bool *is_new)
+{
+    *is_new = client->fd < 0 || has_ended(client);
+    return connect_anew(client, deadline_in(CLIENT_TIMEOUT_MS));
+}
+
+bool client_send_bytes(struct client *client, struct slice first, struct slice second)
+{
+    return send_both(client, first, second, deadline_in(CLIENT_TIMEOUT_MS));
+}
+
+bool client_receive_resp(struct client *client, unsigned timeout_ms, struct slice *out)
+{
+    uint64_t deadline = deadline_in(timeout_ms);
+    struct resp_reply_parser parser = RESP_REPLY_START;
+    size_t len = 0, got, reply_len;
+    for (;;) {
+        enum resp_result result =
+            len == 0 ? RESP_MORE : resp_reply_parse(&parser, client->reply, len, &reply_len);
+        if (result == RESP_DONE && reply_len == len) {
+            *out = (struct slice){ client->reply, len };
+            return true;
+        }
+        if (result != RESP_MORE) {
+            (void)fail(client, result == RESP_BAD ? "the reply is not RESP" : "there is more than the reply");
+            break;
+        }
+        if (!read_some(client, len, &got, deadline))
+            break;
+        if (got == 0) {
+            (void)fail(client, "the server closed the connection without a whole answer");
+            break;
+        }
+        len += got;
+    }
+    client_close(client);
+    return false;
 }

@@ -58,4 +58,12 @@ bool client_send(struct client *client, const char *method, const char *target, 
                  struct slice body);
 bool client_receive(struct client *client, unsigned timeout_ms, struct client_reply *out);
 
+/*
+ * A connection of another protocol. Connect where that is needed, which *is_new says; send bytes, the second part right behind the
+ * first; and read one whole reply of the Redis protocol, in the client until its next call. False as above.
+ */
+bool client_connect(struct client *client, bool *is_new);
+bool client_send_bytes(struct client *client, struct slice first, struct slice second);
+bool client_receive_resp(struct client *client, unsigned timeout_ms, struct slice *out);
+
 #endif

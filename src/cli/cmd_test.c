@@ -96,11 +96,20 @@ static int play_files(struct session *session, char **paths, int count)
     return status;
 }
 
+#ifdef WEIR_TEST_HOOKS
+static void tell_commands(const struct player_http *http)
+{
+    printf("said in commands: %" PRIu64 "\n", http->commands);
+    for (size_t i = 0; i < REMOTE_RESP_REASONS && http->unsaid[i].count > 0; i++)
+        printf("asked by HTTP: %" PRIu64 ", %s\n", http->unsaid[i].count, http->unsaid[i].why);
+}
+#endif
+
 int cmd_test(int argc, char **argv)
 {
     const char *door = NULL;
     const struct option options[] = {
-        { OPTION_TEXT, "door", "NAME", "play through a door: http", &door, 0, 0 },
+        { OPTION_TEXT, "door", "NAME", "play through a door: http, resp", &door, 0, 0 },
     };
     /* Only the test build's server can be told what time it is. */
 #ifdef WEIR_TEST_HOOKS
@@ -122,13 +131,14 @@ int cmd_test(int argc, char **argv)
     struct player *player = &library.player;
     player_library_init(&library);
 #ifdef WEIR_TEST_HOOKS
-    player_http_init(&http);
-    if (door != NULL && strcmp(door, "http") == 0) {
-        player = &http.player;
-    } else if (door != NULL) {
-        complain("test", "--door %.40s: there is only http", door);
+    bool speaks_resp = door != NULL && strcmp(door, "resp") == 0;
+    if (door != NULL && !speaks_resp && strcmp(door, "http") != 0) {
+        complain("test", "--door %.40s: there are http and resp", door);
         return EXIT_WRONG;
     }
+    player_http_init(&http, speaks_resp);
+    if (door != NULL)
+        player = &http.player;
 #endif
     struct session session = { .play = { .player = player,
                                          .out = stdout,
@@ -137,5 +147,10 @@ int cmd_test(int argc, char **argv)
                                          .on_progress = on_progress },
                                .next_progress = clock_monotonic() + QUIET_NS,
                                .shows_progress = wants_colour(stderr) };
-    return play_files(&session, argv + 1, count);
+    status = play_files(&session, argv + 1, count);
+#ifdef WEIR_TEST_HOOKS
+    if (speaks_resp)
+        tell_commands(&http);
+#endif
+    return status;
 }

@@ -7,6 +7,7 @@
 #ifdef WEIR_TEST_HOOKS
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct http_slot {
     /* Of one that is parked, or has ended and is not collected yet. */
     struct client *client; /* NULL: it is neither */
     const struct timeline_step *step;
+    bool speaks_resp; /* the client does */
     size_t handle;
     bool has_ended; /* `answer` is there */
     struct verdict answer;
@@ -65,6 +67,18 @@ static bool write_contract(struct player_http *http, const struct timeline_contr
     return fclose(file) == 0 && is_written;
 }
 
+/* Who asks at the Redis door: a file of one token, which the server is told of. */
+static bool write_tokens(struct player_http *http)
+{
+    (void)snprintf(http->tokens, sizeof http->tokens, "%s/tokens", http->folder);
+    int fd = open(http->tokens, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (file == NULL)
+        return false;
+    bool is_written = fputs("admin " REMOTE_RESP_TOKEN " player\n", file) >= 0;
+    return fclose(file) == 0 && is_written;
+}
+
 static enum player_result start_server(struct player_http *http, size_t replica, weir_ns lost_at, FILE *err)
 {
     struct player_server *server = &http->servers[replica];
@@ -73,6 +87,7 @@ static enum player_result start_server(struct player_http *http, size_t replica,
                                                    .number = (unsigned)replica,
                                                    .wall = http->timeline->start_wall,
                                                    .lost_at = lost_at,
+                                                   .tokens = http->speaks_resp ? http->tokens : NULL,
                                                    .has_store = http->player.has_store };
     enum player_result result = player_server_start(server, &options, err);
     if (result != PLAYER_OK)
@@ -95,6 +110,8 @@ static enum player_result http_open(struct player *player, const struct timeline
         (void)fail(http, timeline->contract.path == NULL ? http->contract : timeline->contract.path);
         return PLAYER_FAULTY;
     }
+    if (http->speaks_resp && !write_tokens(http))
+        return fail(http, http->tokens);
     enum player_result result = PLAYER_OK;
     for (size_t i = 0; i < timeline->replica_count && result == PLAYER_OK; i++)
         result = start_server(http, i, 0, err);
@@ -166,11 +183,12 @@ static void forget_slots(struct player_http *http)
 
 /* ---- Time ------------------------------------------------------------------------------------------------ */
 
-#define NOW_FIELD_MAX 64
+#define NOW_FIELD_MAX 128
 
 static const char *now_field(weir_ns now, char out[NOW_FIELD_MAX])
 {
-    (void)snprintf(out, NOW_FIELD_MAX, "Weir-Now: %" PRIu64 "\r\n", now);
+    (void)snprintf(out, NOW_FIELD_MAX,
+                   "Weir-Now: %" PRIu64 "\r\nAuthorization: Bearer " REMOTE_RESP_TOKEN "\r\n", now);
     return out;
 }
 
@@ -234,11 +252,29 @@ static enum player_result result_of(struct player_http *http, const struct clien
 static enum player_result read_answer(struct player_http *http, struct http_slot *slot)
 {
     char gift[REMOTE_HANDLE_MAX] = "";
-    enum remote_result result = remote_finish(slot->client, CLIENT_TIMEOUT_MS, slot->step, gift, &slot->answer);
+    enum remote_result result = (slot->speaks_resp ? remote_resp_finish : remote_finish)(
+        slot->client, CLIENT_TIMEOUT_MS, slot->step, gift, &slot->answer);
     slot->has_ended = result == REMOTE_DECIDED;
     if (!slot_keep(http, slot->handle, gift))
         return fail(http, "out of memory");
     return result_of(http, slot->client, result, &slot->answer);
+}
+
+/* Whether the step is a command, and counts it; else it is asked by HTTP. */
+static bool says_by_resp(struct player_http *http, const struct timeline_step *step)
+{
+    const char *why = http->speaks_resp ? remote_resp_unsayable(step) : NULL;
+    struct player_unsaid *row = http->unsaid;
+    if (!http->speaks_resp)
+        return false;
+    if (why == NULL) {
+        http->commands++;
+        return true;
+    }
+    while (row->count > 0 && row->why != why)
+        row++;
+    *row = (struct player_unsaid){ why, row->count + 1 };
+    return false;
 }
 
 static enum player_result park(struct player_http *http, const struct timeline_step *step, size_t handle,
@@ -258,8 +294,11 @@ static enum player_result park(struct player_http *http, const struct timeline_s
         last = &(*last)->next_parked;
     *last = slot;
     *out = slot;
-    if (client_init(client, http->servers[step->replica].url)
-        && remote_begin(client, now_field(step->at, field), step))
+    const struct player_server *server = &http->servers[step->replica];
+    slot->speaks_resp = says_by_resp(http, step);
+    if (client_init(client, slot->speaks_resp ? server->resp_url : server->url)
+        && (slot->speaks_resp ? remote_resp_begin(client, step->at, step, "")
+                              : remote_begin(client, now_field(step->at, field), step)))
         return PLAYER_OK;
     return fail(http, client->error);
 }
@@ -382,15 +421,19 @@ static enum player_result operate(struct player_http *http, const struct timelin
                                   struct verdict *out)
 {
     struct player_server *server = &http->servers[step->replica];
-    struct client *client =
-        step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &server->admin : &server->client;
+    bool is_command = says_by_resp(http, step);
+    struct client *client = is_command                                              ? &server->resp
+                            : step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &server->admin
+                                                                                    : &server->client;
     bool has_handle = step->handle != TIMELINE_NO_HANDLE;
     const struct http_slot *slot = has_handle ? http->slots[step->handle] : NULL;
     char gift[REMOTE_HANDLE_MAX] = "", field[NOW_FIELD_MAX];
     if (!step_decides(step->kind) && slot != NULL && slot->gift != NULL)
         (void)snprintf(gift, sizeof gift, "%s", slot->gift);
     player_server_drain_log(server);
-    enum remote_result result = remote_operate(client, now_field(step->at, field), step, gift, out);
+    enum remote_result result = is_command
+                                    ? remote_resp_operate(client, step->at, step, gift, out)
+                                    : remote_operate(client, now_field(step->at, field), step, gift, out);
     if (step_decides(step->kind) && has_handle && !slot_keep(http, step->handle + turn, gift))
         return fail(http, "out of memory");
     return result_of(http, client, result, out);
@@ -441,16 +484,20 @@ static void http_close(struct player *player)
     http->slots = NULL;
     if (http->folder[0] == '\0')
         return;
+    if (http->tokens[0] != '\0')
+        (void)unlink(http->tokens); /* as the next */
     if (http->contract[0] != '\0')
         (void)unlink(http->contract); /* a file left in /tmp harms nobody */
     (void)rmdir(http->folder);        /* likewise */
     http->folder[0] = '\0';
     http->contract[0] = '\0';
+    http->tokens[0] = '\0';
 }
 
-void player_http_init(struct player_http *http)
+void player_http_init(struct player_http *http, bool speaks_resp)
 {
-    *http = (struct player_http){ .player = { .name = "http",
+    *http = (struct player_http){ .speaks_resp = speaks_resp,
+                                  .player = { .name = speaks_resp ? "resp" : "http",
                                               .open = http_open,
                                               .perform = http_perform,
                                               .advance = http_advance,

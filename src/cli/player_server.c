@@ -32,6 +32,7 @@ void player_server_init(struct player_server *server)
 {
     server->client.fd = -1;
     server->admin.fd = -1;
+    server->resp.fd = -1;
     server->log = -1;
     server->pid = 0;
     server->error[0] = '\0';
@@ -48,14 +49,25 @@ static void become_server(const struct player_server *server, const struct playe
         || setenv("WEIR_TEST_WALL", wall_text, 1) != 0 || setenv("WEIR_TEST_LOST_AT", lost_text, 1) != 0)
         _exit(3);
     execl("/proc/self/exe", "weir", "serve", options->contract, "--http", "127.0.0.1:0", "--admin",
-          server->admin_url, "--workers", "1", (char *)NULL);
+          server->admin_url, "--workers", "1", options->tokens == NULL ? (char *)NULL : "--tokens",
+          options->tokens, "--resp", "127.0.0.1:0", (char *)NULL);
     _exit(3);
 }
 
-/* Read what the server says until it tells its address; else what it said goes to `err`. */
-static enum player_result await_listening(struct player_server *server, FILE *err)
+/* The address of a door in what a server said. */
+static bool find_url(const char *said, const char *words, char url[128])
 {
-    static const char words[] = "listening http ";
+    const char *at = strstr(said, words);
+    if (at == NULL || strchr(at, '\n') == NULL)
+        return false;
+    at += strlen(words);
+    (void)snprintf(url, 128, "http://%.*s", (int)strcspn(at, "\n"), at);
+    return true;
+}
+
+/* Read what the server says until it tells its addresses; else what it said goes to `err`. */
+static enum player_result await_listening(struct player_server *server, bool has_resp, FILE *err)
+{
     char said[8192];
     size_t len = 0;
     uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
@@ -68,12 +80,9 @@ static enum player_result await_listening(struct player_server *server, FILE *er
             break;
         len += (size_t)got;
         said[len] = '\0';
-        const char *at = strstr(said, words);
-        if (at != NULL && strchr(at, '\n') != NULL) {
-            at += sizeof words - 1;
-            (void)snprintf(server->url, sizeof server->url, "http://%.*s", (int)strcspn(at, "\n"), at);
+        if (find_url(said, "listening http ", server->url)
+            && (!has_resp || find_url(said, "listening resp ", server->resp_url)))
             return PLAYER_OK;
-        }
     }
     if (err != NULL)
         fprintf(err, "%.*s", (int)len, said);
@@ -119,11 +128,13 @@ enum player_result player_server_start(struct player_server *server,
         server->pid = 0;
         return fail(server, strerror(errno));
     }
-    enum player_result result = await_listening(server, err);
+    enum player_result result = await_listening(server, options->tokens != NULL, err);
     if (result == PLAYER_OK && !client_init(&server->client, server->url))
         result = fail(server, server->client.error);
     if (result == PLAYER_OK && !client_init(&server->admin, server->admin_url))
         result = fail(server, server->admin.error);
+    if (result == PLAYER_OK && options->tokens != NULL && !client_init(&server->resp, server->resp_url))
+        result = fail(server, server->resp.error);
     return result == PLAYER_OK && options->has_store ? await_store(server) : result;
 }
 
@@ -145,6 +156,7 @@ void player_server_stop(struct player_server *server)
     }
     client_close(&server->client);
     client_close(&server->admin);
+    client_close(&server->resp);
     uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
     char ignored[4096];
     bool has_ended = false;

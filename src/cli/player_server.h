@@ -14,9 +14,10 @@
 
 struct player_server {
     struct client client, admin;
-    pid_t pid; /* 0: none */
-    int log;   /* what it says on standard error; -1: none */
-    char url[128], admin_url[80];
+    struct client resp; /* where it has that door */
+    pid_t pid;          /* 0: none */
+    int log;            /* what it says on standard error; -1: none */
+    char url[128], admin_url[80], resp_url[128];
     char error[400]; /* why one of the calls below is not PLAYER_OK */
 };
 
@@ -27,7 +28,8 @@ struct player_server_options {
     unsigned number;      /* of the server: its socket's name */
     int64_t wall;         /* Unix time in ns at instant 0 */
     weir_ns lost_at;
-    bool has_store; /* wait until that can be asked, or a policy would answer */
+    const char *tokens; /* path; with it it has the Redis door too. NULL: none */
+    bool has_store;     /* wait until that can be asked, or a policy would answer */
 };
 
 void player_server_init(struct player_server *server);

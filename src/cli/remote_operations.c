@@ -248,14 +248,21 @@ bool remote_begin(struct client *client, const char *fields, const struct timeli
     return send_step(client, fields, step, "");
 }
 
+enum remote_result remote_judge(struct client *client, const struct timeline_step *step,
+                                const struct client_reply *reply, char handle[REMOTE_HANDLE_MAX],
+                                struct verdict *out)
+{
+    return step_decides(step->kind) ? finish_decision(client, step, reply, handle, out)
+                                    : finish_operation(client, step, reply, out);
+}
+
 enum remote_result remote_finish(struct client *client, unsigned timeout_ms, const struct timeline_step *step,
                                  char handle[REMOTE_HANDLE_MAX], struct verdict *out)
 {
     struct client_reply reply;
     if (!client_receive(client, timeout_ms, &reply))
         return REMOTE_UNREACHABLE;
-    return step_decides(step->kind) ? finish_decision(client, step, &reply, handle, out)
-                                    : finish_operation(client, step, &reply, out);
+    return remote_judge(client, step, &reply, handle, out);
 }
 
 enum remote_result remote_operate(struct client *client, const char *fields, const struct timeline_step *step,

@@ -27,4 +27,9 @@ bool remote_begin(struct client *client, const char *fields, const struct timeli
 enum remote_result remote_finish(struct client *client, unsigned timeout_ms, const struct timeline_step *step,
                                  char handle[REMOTE_HANDLE_MAX], struct verdict *out);
 
+/* The second half of that: what a reply says, by its status and its JSON. */
+enum remote_result remote_judge(struct client *client, const struct timeline_step *step,
+                                const struct client_reply *reply, char handle[REMOTE_HANDLE_MAX],
+                                struct verdict *out);
+
 #endif

@@ -119,6 +119,7 @@ struct conn {
     bool has_tls;
     uint64_t id; /* of all connections of the server */
     enum resp_version resp_version;
+    weir_ns resp_now; /* test builds: what WEIR.NOW said */
     uint8_t name_len; /* RESP: CLIENT SETNAME */
     char name[CONN_NAME_MAX];
 

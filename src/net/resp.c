@@ -106,6 +106,32 @@ static void write_kept(struct turn *turn, bool ends)
 
 /* ---- Commands ------------------------------------------------------------------------------------------------------ */
 
+#ifdef WEIR_TEST_HOOKS
+static weir_ns stamp_of(const struct conn *conn)
+{
+    return conn->worker->server->is_virtual ? conn->resp_now : worker_now(conn->worker);
+}
+
+/* What waits until before this command ends first; as of an HTTP request. */
+static void pass_time(struct conn *conn)
+{
+    if (!conn->worker->server->is_virtual)
+        return;
+    line_flush(conn);
+    ticker_advance(conn->worker, conn->resp_now);
+}
+#else
+static weir_ns stamp_of(const struct conn *conn)
+{
+    return worker_now(conn->worker);
+}
+
+static void pass_time(struct conn *conn)
+{
+    (void)conn;
+}
+#endif
+
 static struct turn *join(struct conn *conn)
 {
     struct turn *turn = line_join(conn);
@@ -113,7 +139,7 @@ static struct turn *join(struct conn *conn)
         conn_break(conn);
         return NULL;
     }
-    turn->now = worker_now(conn->worker);
+    turn->now = stamp_of(conn);
     turn->door = DOOR_RESP;
     turn->minor = conn->resp_version == RESP3 ? 3 : 2;
     turn->keeps_alive = true;
@@ -166,7 +192,8 @@ static bool is_browser(const struct resp_command *command)
 
 static void serve(struct conn *conn, const struct resp_command *command, bool is_last)
 {
-    struct turn *turn = join(conn);
+    pass_time(conn);
+    struct turn *turn = conn->is_gone ? NULL : join(conn);
     if (turn == NULL)
         return;
     struct resp_request request = { .turn = turn, .words = command->words, .count = command->count };

@@ -71,5 +71,8 @@ void resp_reset(struct resp_request *request);
 void resp_commands(struct resp_request *request); /* COMMAND */
 void resp_weir(struct resp_request *request);     /* WEIR.* */
 void resp_throttle(struct resp_request *request); /* CL.THROTTLE */
+#ifdef WEIR_TEST_HOOKS
+void resp_now(struct resp_request *request); /* WEIR.NOW */
+#endif
 
 #endif

@@ -51,6 +51,19 @@ void resp_echo(struct resp_request *request)
     resp_end(request, out);
 }
 
+#ifdef WEIR_TEST_HOOKS
+void resp_now(struct resp_request *request)
+{
+    uint64_t now;
+    if (!slice_to_u64(request->words[1], UINT64_MAX, &now)) {
+        resp_fail(request, "ERR value is not an integer or out of range");
+        return;
+    }
+    request->turn->conn->resp_now = now;
+    resp_ok(request);
+}
+#endif
+
 void resp_select(struct resp_request *request)
 {
     int64_t number;

@@ -21,6 +21,9 @@ const struct resp_row resp_rows[] = {
     { "weir.refund",  -4, ROLE_CHECK, resp_weir, RESP_CALL_REFUND,  DOOR_RESP_REFUND,  "Give back what a request took" },
     { "weir.reset",   -2, ROLE_ADMIN, resp_weir, RESP_CALL_RESET,   DOOR_RESP_RESET,   "Forget what a key used" },
     { "cl.throttle",  -1, ROLE_CHECK, resp_throttle, 0, DOOR_RESP_THROTTLE, "Whether a request passes a limit that it brings along" },
+#ifdef WEIR_TEST_HOOKS
+    { "weir.now",      2, ROLE_CHECK, resp_now,      0, DOOR_RESP, "At which instant the commands behind it are, in virtual time" },
+#endif
     { "ping",         -1, ROLE_CHECK, resp_ping,     0, DOOR_RESP, "Whether the server is there" },
     { "echo",          2, ROLE_CHECK, resp_echo,     0, DOOR_RESP, "The same again" },
     { "hello",        -1, ROLE_NONE,  resp_hello,    0, DOOR_RESP, "Which protocol, and who asks" },
