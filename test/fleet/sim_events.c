@@ -223,9 +223,12 @@ static void step_store_back(struct sim_world *world)
 {
     weir_ns length = (1 + some_time(world) / WEIR_MILLISECOND) * WEIR_MILLISECOND;
     step_store(world, -(int64_t)length);
-    /* Windows lie otherwise by a clock that stepped back: what is out of the one of before counts on in the new one, as lost. */
-    world->has_stepped |= world->setup.contract->is_window[0];
-    sim_log(world, "store: its clock steps back by %.3f s", (double)length / 1e9);
+    if (!world->setup.contract->is_window[0])
+        return;
+    /* By a clock more than a window back what was counted goes on in the window that it is in now, what is out as lost; it may end
+       before the portions do, which know of the one of before. */
+    world->has_stepped = true;
+    allow(world, LOSS_FORWARD, 0, NULL);
 }
 
 static void break_all(struct sim_world *world)
