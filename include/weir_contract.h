@@ -162,6 +162,9 @@ struct weir_request {
     uint64_t cost;          /* of limits that state no cost of their own; 0 looks */
     bool is_peek;           /* answer, charge nothing */
     weir_ns wait; /* how long the caller can wait, for weir_contract_wait(); the other calls do not wait */
+    /* NULL, or the next of several that are decided as one: all pass or nothing is charged. What several ask of one key is added
+       up. is_peek and wait of the first count for all; one that follows looks with a cost of 0. */
+    const struct weir_request *also;
 };
 
 /* The whole answer: the binding decision, and each limit that the request met, in contract order. */
@@ -173,6 +176,7 @@ struct weir_answer {
        `decision`. */
     uint64_t watched;
     struct weir_decision each[WEIR_ASKS_MAX];
+    uint8_t asked_by[WEIR_ASKS_MAX]; /* each[i] was asked by this one of weir_request.also, from 0 */
 };
 /* WEIR_ASKS_MAX <= 64: `watched` has a bit for each. */
 
@@ -493,6 +497,40 @@ struct weir_identity {
 WEIR_API void weir_contract_identify(const struct weir_contract *contract, const struct weir_head *head,
                                      struct weir_identity *out);
 
+/* ---- Descriptors: attributes from a call of Envoy's rate limit service --------------------------------------- */
+
+/* Most descriptors of a call, and most entries of one. */
+#define WEIR_DESCRIPTORS_MAX 64
+#define WEIR_ENTRIES_MAX 24
+
+struct weir_entry {
+    const char *key, *value; /* not zero-terminated */
+    size_t key_len, value_len;
+};
+
+struct weir_descriptor {
+    const struct weir_entry *entries;
+    size_t entry_count;
+};
+
+/*
+ * The attributes of one descriptor, by the rule that `weir import ratelimit` writes contracts for:
+ *
+ *   domain      of the call;
+ *   descriptor  the keys of its entries in order, with commas between them;
+ *   NAME        of each entry: its key in lower case, '-' for other characters than a-z and 0-9 (x before one that begins with
+ *               such a character), -2, -3 behind one that an earlier entry has; "entry-" before a name that weir gives a meaning;
+ *   and of the call's other descriptors' entries, where no entry of this one has the name.
+ *
+ * An entry whose name weir gives a meaning (path, method, host, query, ip, request-id) is there under that name too, and
+ * `remote_address` as `ip`: so one contract serves this door and the others.
+ *
+ * Writes out->refused rather than failing, as weir_contract_identify() does.
+ */
+WEIR_API void weir_contract_describe(const struct weir_contract *contract, const char *domain,
+                                     size_t domain_len, const struct weir_descriptor *descriptors, size_t count,
+                                     size_t index, struct weir_identity *out);
+
 /* The answer to a request that weir_contract_identify() refused. */
 WEIR_API void weir_answer_refused(weir_ns now, struct weir_answer *out);
 
@@ -545,6 +583,8 @@ struct weir_contract_server {
     size_t http_count;
     const char *const *resp; /* the same, of the Redis protocol */
     size_t resp_count;
+    const char *const *grpc; /* the same, of Envoy's rate limit service */
+    size_t grpc_count;
     const char *admin;
     const char *tokens;                             /* path of the tokens file */
     const char *tls_cert, *tls_key, *tls_client_ca; /* paths of PEM files */

@@ -44,12 +44,13 @@ static bool is_free_of_secrets(const char *store_url)
 int cmd_serve(int argc, char **argv)
 {
     struct server_options server = { .contract_path = NULL };
-    struct option_list http = { .count = 0 }, resp = { .count = 0 };
+    struct option_list http = { .count = 0 }, resp = { .count = 0 }, grpc = { .count = 0 };
     uint64_t workers = 0;
     uint64_t keys = 0;
     const struct option options[] = {
         { OPTION_LIST, "http", "ADDR", "listen for HTTP", &http, 0, 0 },
         { OPTION_LIST, "resp", "ADDR", "listen for Redis clients", &resp, 0, 0 },
+        { OPTION_LIST, "grpc", "ADDR", "listen for Envoy", &grpc, 0, 0 },
         { OPTION_TEXT, "admin", "ADDR", "listen for admin calls", &server.admin, 0, 0 },
         { OPTION_TEXT, "store", "URL", "count limits of scope: fleet here", &server.store_url, 0, 0 },
         { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
@@ -59,7 +60,6 @@ int cmd_serve(int argc, char **argv)
         { OPTION_TEXT, "tls-key", "FILE", "and its key", &server.tls_key, 0, 0 },
         { OPTION_TEXT, "tls-client-ca", "FILE", "whose clients are served", &server.tls_client_ca, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
-        { OPTION_LATER, "grpc", NULL, NULL, NULL, 0, 0 },
         { OPTION_LATER, "ratelimit-config", NULL, NULL, NULL, 0, 0 },
     };
     const struct usage usage = { "serve", "[CONTRACT]", about, options, sizeof options / sizeof *options };
@@ -73,6 +73,7 @@ int cmd_serve(int argc, char **argv)
     }
     if (!fill_addresses("http", &http, server.http, &server.http_count)
         || !fill_addresses("resp", &resp, server.resp, &server.resp_count)
+        || !fill_addresses("grpc", &grpc, server.grpc, &server.grpc_count)
         || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
     server.contract_path = operands == 1 ? argv[1] : contract_default("serve");

@@ -23,6 +23,8 @@ struct server_options {
     const char *http[SERVER_ADDRESSES_MAX]; /* HOST:PORT, [V6]:PORT, PORT, unix:PATH, fd:N */
     const char *resp[SERVER_ADDRESSES_MAX]; /* the same, for the Redis protocol */
     size_t resp_count;                      /* 0: server.resp of the contract, or none */
+    const char *grpc[SERVER_ADDRESSES_MAX]; /* the same, for Envoy's rate limit service */
+    size_t grpc_count;                      /* 0: server.grpc of the contract, or none */
     size_t http_count; /* 0: server.http of the contract; that absent too: 8080 on loopback */
     const char *
         admin; /* an address; NULL: server.admin, else /run/weir/admin.sock or $XDG_RUNTIME_DIR/weir-admin.sock */

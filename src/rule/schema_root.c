@@ -17,7 +17,7 @@ struct server_reading {
     struct address_list {
         const char *const *at;
         size_t count;
-    } http, resp;
+    } http, resp, grpc;
     struct tls_reading {
         const char *cert, *key, *client_ca;
     } tls;
@@ -100,6 +100,8 @@ static const struct field server_fields[] = {
       .sentence = "where HTTP is served" },
     { "resp", parse_addresses, "address or list of addresses", SERVER(resp),
       .sentence = "where Redis clients are served" },
+    { "grpc", parse_addresses, "address or list of addresses", SERVER(grpc),
+      .sentence = "where Redis clients are served" },
     { "admin", parse_text, "path or address", SERVER(admin), .fallback = "/run/weir/admin.sock",
       .sentence = "write the path of the admin socket" },
     { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
@@ -128,6 +130,8 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->server->http_count = reading.http.count;
     load->server->resp = reading.resp.at;
     load->server->resp_count = reading.resp.count;
+    load->server->grpc = reading.grpc.at;
+    load->server->grpc_count = reading.grpc.count;
     load->server->tls_cert = reading.tls.cert;
     load->server->tls_key = reading.tls.key;
     load->server->tls_client_ca = reading.tls.client_ca;
