@@ -36,15 +36,18 @@ def hold(server, tenant='acme', least=5):
 
 
 def take_all(servers, tenant='acme'):
-    """Ask each until it has nothing, again until none has; gives how many passed."""
-    passed = 0
-    while True:
+    """Ask each until it has nothing, again until none has; gives how many passed. A portion that is on its way is in nobody's hand
+    for a moment, so a pass without any is repeated."""
+    passed, dry = 0, 0
+    while dry < 3:
         before = passed
         for server in servers:
             while check(server, tenant)['decision'] == 'allow':
                 passed += 1
-        if passed == before:
-            return passed
+        dry = dry + 1 if passed == before else 0
+        if dry > 0:
+            time.sleep(0.1)
+    return passed
 
 
 def books(server, store, tenant='acme'):
@@ -259,7 +262,10 @@ class Holders(unittest.TestCase):
                 wait_for(lambda: books(fleet[1], self.store)['out'] == 0)
                 self.assertEqual(books(fleet[1], self.store)['lost'], 0)
                 passed += take_all([fleet[1]])
-                self.assertEqual(passed, CAPACITY, 'the others have all of it')
+                # On a busy machine a portion of the second may end before it is spent: it is lost once nobody can have it.
+                wait_for(lambda: books(fleet[1], self.store)['out'] == 0)
+                passed += take_all([fleet[1]])
+                self.assertEqual(passed + books(fleet[1], self.store)['lost'], CAPACITY, 'the others have all of it')
                 self.assertEqual(set(decisions([check(fleet[0]) for _ in range(CHUNK)])), {'deny'})
 
     def test_who_stands_still_for_longer_than_it_may_hold_has_nothing_then(self):
