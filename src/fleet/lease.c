@@ -14,7 +14,8 @@
  *          a key), each token that is told late delays the refill, so after t/4 or a quarter of the portion.
  * idle     nothing spent for 2 t, or since the last message and the portion is about to end: all goes back.
  * empty    the pool gave nothing: not again before it has a token, at least t/4, at most 2 t (others give back, too). It gave
- *          a quarter or less of what was wanted: not again for t/8; near exhaustion requests ask strictly anyway.
+ *          a single one where 4 or more were wanted: not again for t/8, for near exhaustion requests ask strictly anyway. Not
+ *          for any small part of a large want: while the pool has something, the hand would run dry in the pause.
  * lively   the last two requests were not further apart than t: else a portion costs more messages than strict decisions.
  */
 #include "fleet/lease.h"
@@ -350,7 +351,7 @@ static void note_grant(struct holding *holding, const struct lease_flight *fligh
         /* Not by itself: all is in hands, and they report within t. */
         weir_ns pause = answer->retry_after == WEIR_NO_TIME ? half : earlier(answer->retry_after, 2 * half);
         holding->empty_till = behind(now, pause > half / 4 ? pause : half / 4);
-    } else if (granted <= flight->want / 4)
+    } else if (granted <= 1 && flight->want >= 4)
         holding->empty_till = behind(now, half / 8);
     /* Of a pool that gave all it was asked for and is not poor: what is told late may be refilled late. */
     holding->is_first =

@@ -160,6 +160,84 @@ static void writes_commands(void **state)
     assert_int_equal(strlen(script_version()), 12);
 }
 
+/* ---- Leases ------------------------------------------------------------------------------------------------------- */
+
+static void reads_only_what_was_asked_of_leases(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *why, *fields;
+        bool is_read;
+    } rows[] = {
+        /* wants 10, of portions of 2 s */
+        { "a grant", ":0 :10 :10 :2000000 :70 :0 :-1 :1 :10 :123", true },
+        { "what was granted before", ":2 :10 :4 :2000000 :70 :0 :-1 :1 :10 :123", true },
+        { "nothing, and never any more", ":0 :0 :0 :2000000 :0 :-1 :-1 :1 :80 :123", true },
+        { "until a window ends", ":24 :3 :3 :5 :70 :0 :5 :1 :10 :123", true },
+        { "a later message was seen", ":1 :99 :0 :9000000 :0 :0 :-1 :1 :10 :123", true },
+        { "stale and repeated are two things", ":3 :0 :0 :1 :0 :0 :-1 :1 :10 :123", false },
+        { "more than was wanted", ":0 :11 :11 :2000000 :70 :0 :-1 :1 :10 :123", false },
+        { "for longer than a portion lasts", ":0 :10 :10 :2000001 :70 :0 :-1 :1 :10 :123", false },
+        { "for ever", ":0 :10 :10 :-1 :70 :0 :-1 :1 :10 :123", false },
+        { "less than nothing", ":0 :-1 :0 :2000000 :70 :0 :-1 :1 :10 :123", false },
+        { "a flag of the future", ":4 :1 :1 :2000000 :70 :0 :-1 :1 :10 :123", false },
+        { "a version before the first", ":0 :1 :1 :2000000 :70 :0 :-1 :-1 :10 :123", false },
+        { "longer than never", ":0 :1 :1 :2000000 :70 :-2 :-1 :1 :10 :123", false },
+        { "a field is missing", ":0 :1 :1 :2000000 :70 :0 :-1 :1 :10", false },
+        { "a field is too many", ":0 :1 :1 :2000000 :70 :0 :-1 :1 :10 :123 :1", false },
+        { "a text", ":0 +1 :1 :2000000 :70 :0 :-1 :1 :10 :123", false },
+    };
+    const struct script_lease lease = { .name = SLICE("weir:1:{a}:a:b"),
+                                        .limit = &bucket,
+                                        .size = { .tick = WEIR_MICROSECOND },
+                                        .lease = { 30, 10, 2 * WEIR_SECOND },
+                                        .seq = 1,
+                                        .want = 10 };
+    const struct script_lease_call call = { .leases = &lease, .count = 1, .run = 1 };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char reply[512];
+        size_t fields = 1;
+        struct text text = text_of(reply, sizeof reply);
+        for (const char *at = rows[i].fields; *at != '\0'; at++)
+            fields += *at == ' ';
+        resp_put_array(&text, (uint32_t)fields);
+        for (const char *at = rows[i].fields; *at != '\0'; at++)
+            text_bytes(&text, *at == ' ' ? "\r\n" : at, *at == ' ' ? 2 : 1);
+        text_literal(&text, "\r\n");
+        struct script_lease_answer answer;
+        struct slice why = { NULL, 0 };
+        expect_row(script_read_lease(text_slice(&text), &call, &answer, &why) == rows[i].is_read, rows[i].why);
+        expect_row(rows[i].is_read || why.len > 0, rows[i].why);
+    }
+}
+
+static void reads_only_what_says_who_holds(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *why, *reply;
+        bool is_read;
+    } rows[] = {
+        { "nobody", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n*0\r\n", true },
+        { "nobody, in RESP3", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n%0\r\n", true },
+        { "an error", "-NOPERM no\r\n", false },
+        { "no clock", "*2\r\n*0\r\n*0\r\n", false },
+        { "a clock of parts", "*2\r\n*2\r\n$2\r\n17\r\n$7\r\n1000000\r\n*0\r\n", false },
+        { "half a pair", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n*1\r\n$1\r\nt\r\n", false },
+        { "sums of another length", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n*2\r\n$1\r\nt\r\n$1\r\nt\r\n", false },
+        { "no sums", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n*2\r\n$16\r\n0000000000000001\r\n$1\r\nk\r\n", false },
+        { "more behind it", "*2\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n*0\r\n:1\r\n", false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct script_holder holder;
+        struct script_holders all;
+        struct slice why = { NULL, 0 };
+        expect_row(script_read_holders(slice_of(rows[i].reply), &holder, 1, &all, &why) == rows[i].is_read,
+                   rows[i].why);
+        expect_row(all.count == 0 && all.out == 0, rows[i].why);
+    }
+}
+
 /* The name that a store has for the script that decides. */
 static int tell_hash(void)
 {
@@ -183,10 +261,9 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "hash") == 0)
         return tell_hash();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_only_what_the_script_replies),
-        cmocka_unit_test(tells_lengths_in_ns),
-        cmocka_unit_test(reads_settlements_and_permits),
-        cmocka_unit_test(writes_commands),
+        cmocka_unit_test(reads_only_what_the_script_replies),  cmocka_unit_test(tells_lengths_in_ns),
+        cmocka_unit_test(reads_settlements_and_permits),       cmocka_unit_test(writes_commands),
+        cmocka_unit_test(reads_only_what_was_asked_of_leases), cmocka_unit_test(reads_only_what_says_who_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
