@@ -56,7 +56,7 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 	@tools/deps build fuzz
 	@tools/fuzz
 
-proof: ## check the models of insertion, waiting and permits with Spin, and that their mutants fail
+proof: ## check the models of insertion, waiting, permits and leases with Spin, and that their mutants fail
 	@tools/deps proof build
 	@proof/run
 
