@@ -2,6 +2,7 @@
 /*
  * sim_requests.c - requests at replicas, and what their answers mean: spent out of the hand, or refused with tokens left.
  */
+#include "fleet/script.h"
 #include "fleet/sim_world.h"
 #include "support/unit.h"
 
@@ -37,7 +38,10 @@ static void note_admission(struct sim_asked *asked, const struct weir_shared_met
     struct oracle *oracle = &world->oracles[met->limit][asked->tenant];
     uint64_t strict = asked->is_within || world->heard == NULL ? 0 : world->heard->cost[met->limit];
     uint64_t cost = met->cost - strict;
-    bool is_late = asked->is_stale || asked->asked_at < asked->replica->woke_at;
+    /* What was in hand when it was asked is kept by the store for the grace behind its end: less than that later it is not over. */
+    bool is_late = asked->is_stale
+                   || (asked->asked_at < asked->replica->woke_at
+                       && world->now - asked->asked_at > SCRIPT_LEASE_GRACE_NS(oracle->lease.duration));
     if (strict > met->cost)
         sim_violate(world, "%llu were charged for %llu", (unsigned long long)strict,
                     (unsigned long long)met->cost);
