@@ -472,6 +472,12 @@ struct weir_peer {
     uint32_t uid;
     uint8_t address[16];  /* IPv6, or IPv4 mapped into ::ffff:0:0/96; unused for Unix sockets */
     bool has_credentials; /* presented a known token or client certificate */
+    /* Speaks for somebody whose address it does not name: never one of `proxies`, whatever its own address or uid. */
+    bool is_stranger;
+    /* The subject of its verified client certificate, as RFC 2253 writes it: "CN=billing,O=Acme"; NULL: it has shown none.
+       One above WEIR_ATTRIBUTE_MAX bytes may be cut off behind one byte more: it is refused either way. */
+    const char *subject;
+    size_t subject_len;
 };
 
 struct weir_head {
@@ -496,6 +502,12 @@ struct weir_identity {
 /* Reads attributes. Writes out->refused rather than failing; a refused request is answered by weir_answer_refused(). */
 WEIR_API void weir_contract_identify(const struct weir_contract *contract, const struct weir_head *head,
                                      struct weir_identity *out);
+
+/*
+ * Whether the peer is one of the contract's `proxies`: an address of theirs, or a Unix socket's uid that is listed. What it says
+ * of others is believed then.
+ */
+WEIR_API bool weir_contract_trusts_peer(const struct weir_contract *contract, const struct weir_peer *peer);
 
 /* ---- Descriptors: attributes from a call of Envoy's rate limit service --------------------------------------- */
 

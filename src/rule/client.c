@@ -9,6 +9,8 @@
 
 bool client_peer_is_proxy(const struct identity_config *config, const struct weir_peer *peer)
 {
+    if (peer->is_stranger)
+        return false;
     if (!peer->is_unix) {
         struct address address;
         memcpy(address.bytes, peer->address, sizeof address.bytes);

@@ -21,7 +21,10 @@
 bool client_address(const struct identity_config *config, const struct weir_head *head, enum identity_kind kind,
                     struct address *out);
 
-/* Whether the peer's forwarding headers are believed: its address is in `proxies`, or its uid is listed. */
+/*
+ * Whether the peer's forwarding headers are believed: its address is in `proxies`, or its uid is listed. A balancer that passes
+ * on what it gets without a word about its client writes no headers, so those that come from it are the client's.
+ */
 bool client_peer_is_proxy(const struct identity_config *config, const struct weir_peer *peer);
 
 /* Without blanks and tabs at both ends. */

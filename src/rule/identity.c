@@ -9,6 +9,8 @@
  *   cookie:N   exact name, over all Cookie lines; the value as sent, quotes and escapes included. Twice: refused.
  *   query:N    names are compared after decoding, since that is what the application will see; a value is decoded
  *              once: %XX is a byte, `+` a blank, a bad escape is refused. Twice: refused.
+ *   certificate:subject
+ *              of the client certificate that was verified on this very connection; nothing that anybody sends in words.
  *
  * Elsewhere: the client's address (client.c), the spelling of paths and hosts (path.c, host.c).
  */
@@ -271,10 +273,14 @@ static void read_text(struct reader *reader, const struct identity_source *sourc
         found = find_cookie(reader->head, source->name, &value);
     else if (source->kind == IDENTITY_QUERY)
         found = find_parameter(query, source->name, &value);
+    else
+        value = (struct slice){ reader->head->peer.subject, reader->head->peer.subject_len };
 
     bool is_good = found != FOUND_SEVERAL;
     if (is_good && source->kind == IDENTITY_QUERY && value.len > 0)
         is_good = decode_value(reader, value, &value);
+    if (source->kind == IDENTITY_CERTIFICATE && value.len > WEIR_ATTRIBUTE_MAX)
+        is_good = false; /* cut off by then: its digest would be that of others, too */
     if (!is_good)
         refuse(reader, source->attribute);
     else if (source->is_digest)
@@ -301,6 +307,7 @@ static void read_source(struct reader *reader, const struct identity_source *sou
         /* fall through */
     case IDENTITY_COOKIE:
     case IDENTITY_QUERY:
+    case IDENTITY_CERTIFICATE:
         read_text(reader, source, query);
         break;
     }

@@ -22,6 +22,7 @@ enum identity_kind {
     IDENTITY_HEADER, /* for `ip`: an address, believed from proxies only */
     IDENTITY_COOKIE,
     IDENTITY_QUERY,
+    IDENTITY_CERTIFICATE, /* the subject of the peer's own: of a proxy's connection it is the proxy's */
 };
 
 struct identity_source {

@@ -5,7 +5,8 @@
 #include "rule/contract.h"
 
 #define SOURCE_FORMS \
-    "write peer, x-forwarded-for, forwarded, \"header:NAME\", \"cookie:NAME\" or \"query:NAME\""
+    "write peer, x-forwarded-for, forwarded, \"header:NAME\", \"cookie:NAME\", \"query:NAME\" or " \
+    "\"certificate:subject\""
 
 /* ---- Sources ------------------------------------------------------------------------------------------------------- */
 
@@ -21,6 +22,7 @@ static const struct source_row {
     { "header:", IDENTITY_HEADER, true, true, true },
     { "cookie:", IDENTITY_COOKIE, true, false, true },
     { "query:", IDENTITY_QUERY, true, false, true },
+    { "certificate:subject", IDENTITY_CERTIFICATE, false, false, true },
 };
 
 /* The bytes of a field name (RFC 9110 5.6.2); cookies and query parameters take what has no separator in it. */
@@ -70,11 +72,6 @@ static void parse_source(struct load *load, const struct field *field, const str
     struct slice name = { NULL, 0 };
     if (value->kind == NODE_BAD)
         return;
-    if (problem == NULL && row == NULL && value->text.len > 11
-        && memcmp(value->text.at, "certificate", 11) == 0) {
-        schema_later(load, field->name, value, "client certificates", SOURCE_FORMS);
-        return;
-    }
     if (problem == NULL && row == NULL)
         problem = "is no source";
     if (problem == NULL && row->has_name) {

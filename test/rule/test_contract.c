@@ -263,8 +263,11 @@ static void refuses_what_comes_later_by_name(void **state)
         const char *head, *error;
     } heads[] = {
         { "server: { grpc: 8081 }\n", "grpc 8081 of server" LATER("gRPC") },
-        { "identity: { who: \"certificate:subject\" }\n",
-          "from certificate:subject of identity 'who'" LATER("client certificates") },
+        { "identity: { who: \"certificate:san\" }\n",
+          "from certificate:san of identity 'who' is no source: write peer, x-forwarded-for, forwarded, "
+          "\"header:NAME\", \"cookie:NAME\", \"query:NAME\" or \"certificate:subject\"" },
+        { "identity: { ip: \"certificate:subject\" }\n",
+          "from certificate:subject of identity 'ip' would let every client choose its address" },
     };
     for (size_t i = 0; i < COUNT_OF(heads); i++) {
         const struct limit_row row = { heads[i].head, BUCKET, heads[i].error };

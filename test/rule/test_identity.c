@@ -191,6 +191,13 @@ static void addresses_behind_proxies(void **state)
         { "an IPv6 proxy", WEIR_AUTH, "2001:db8:aaaa::1", "X-Forwarded-For: 2001:DB8::0:1", "ip=2001:db8::1" },
         { "the address is given whole; deciding groups it", WEIR_AUTH, "2001:db8:1::2:3", "",
           "ip=2001:db8:1::2:3" },
+        { "a zone means something on that host alone", WEIR_AUTH, PROXY, "X-Forwarded-For: fe80::7%eth0",
+          "ip=fe80::7" },
+        { "also in brackets", WEIR_AUTH, PROXY, "X-Forwarded-For: [fe80::7%25eth0]:80", "ip=fe80::7" },
+        { "unknown, as some proxies write, is garbage", WEIR_AUTH, PROXY, "X-Forwarded-For: 1.1.1.1, unknown",
+          "ip=10.0.0.1" },
+        { "a NAT64 address is one of its own", WEIR_AUTH, PROXY, "X-Forwarded-For: 64:ff9b::203.0.113.7",
+          "ip=64:ff9b::cb00:7107" },
         { "an octal-looking entry is garbage", WEIR_AUTH, PROXY, "X-Forwarded-For: 203.0.113.07",
           "ip=10.0.0.1" },
         { "loopback is not trusted by itself", WEIR_AUTH, LOOPBACK, "X-Forwarded-For: 198.51.100.1",
@@ -498,6 +505,74 @@ static void query_parameters(void **state)
     run(&config, rows, COUNT_OF(rows));
 }
 
+/* ---- Certificates, and peers that speak for somebody unnamed ----------------------------------------------------------- */
+
+static const struct identity_source certified[] = {
+    { "ip", IDENTITY_X_FORWARDED_FOR, { NULL, 0 }, false, false },
+    { "service", IDENTITY_CERTIFICATE, { NULL, 0 }, true, false },
+    { "hashed", IDENTITY_CERTIFICATE, { NULL, 0 }, false, true },
+};
+
+static struct weir_identity *read_certificate(const char *subject, size_t len, bool is_stranger)
+{
+    static struct weir_identity identity;
+    const struct weir_field fields[] = { { "X-Forwarded-For", "203.0.113.7", 15, 11 },
+                                         { "Subject", "CN=mallory", 7, 10 } };
+    struct identity_config with = config;
+    struct weir_head head = { .door = WEIR_AUTH,
+                              .peer = peer_of(PROXY, subject != NULL),
+                              .method = "GET",
+                              .method_len = 3,
+                              .fields = fields,
+                              .field_count = COUNT_OF(fields) };
+    head.peer.subject = subject;
+    head.peer.subject_len = len;
+    head.peer.is_stranger = is_stranger;
+    with.sources = certified;
+    with.source_count = COUNT_OF(certified);
+    memset(&identity, 0xee, sizeof identity);
+    identity_read(&with, &head, &identity);
+    return &identity;
+}
+
+static void the_subject_of_a_certificate(void **state)
+{
+    (void)state;
+    char longest[WEIR_ATTRIBUTE_MAX + 1];
+    memset(longest, 's', sizeof longest);
+    const struct weir_identity *identity = read_certificate("CN=billing,O=Acme", 17, false);
+    assert_null(identity->refused);
+    assert_true(slice_equals(value_of(identity, SLICE("service")), SLICE("CN=billing,O=Acme")));
+    /* printf CN=billing,O=Acme | sha256sum | cut -c 1-32 */
+    assert_true(slice_equals(value_of(identity, SLICE("hashed")), SLICE("896c98cee55643ec0bcf941db39ce959")));
+
+    identity = read_certificate(NULL, 0, false);
+    assert_null(identity->refused); /* without a certificate the attribute is absent, not empty */
+    assert_int_equal(value_of(identity, SLICE("service")).len, 0);
+    identity = read_certificate("", 0, false);
+    assert_int_equal(value_of(identity, SLICE("service")).len, 0);
+
+    identity = read_certificate(longest, WEIR_ATTRIBUTE_MAX, false);
+    assert_null(identity->refused);
+    identity = read_certificate(longest, WEIR_ATTRIBUTE_MAX + 1, false);
+    assert_string_equal(identity->refused, "service");
+}
+
+/* A balancer said that it speaks for somebody and not for whom: what comes through it is that somebody's. */
+static void a_stranger_is_no_proxy_whatever_its_address(void **state)
+{
+    (void)state;
+    const struct weir_identity *identity = read_certificate(NULL, 0, true);
+    assert_true(slice_equals(value_of(identity, SLICE("ip")), slice_of(PROXY)));
+    identity = read_certificate(NULL, 0, false);
+    assert_true(slice_equals(value_of(identity, SLICE("ip")), SLICE("203.0.113.7")));
+
+    const struct weir_peer by_uid = { .is_unix = true, .uid = 33, .is_stranger = true };
+    assert_false(identity_is_authenticated(&config, &by_uid));
+    const struct weir_peer certified_one = { .is_stranger = true, .has_credentials = true };
+    assert_true(identity_is_authenticated(&config, &certified_one)); /* it proved who it is itself */
+}
+
 /* ---- Bounds ---------------------------------------------------------------------------------------------------------- */
 
 static char *filled(char *out, const char *before, size_t letters, const char *after)
@@ -631,6 +706,8 @@ int main(void)
         cmocka_unit_test(digests),
         cmocka_unit_test(cookies),
         cmocka_unit_test(query_parameters),
+        cmocka_unit_test(the_subject_of_a_certificate),
+        cmocka_unit_test(a_stranger_is_no_proxy_whatever_its_address),
         cmocka_unit_test(long_values_are_refused_not_cut),
         cmocka_unit_test(a_long_query_that_no_limit_reads_refuses_nobody),
         cmocka_unit_test(a_long_secret_has_a_digest),
