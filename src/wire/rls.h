@@ -83,9 +83,16 @@ enum rls_fault {
     RLS_TOO_MUCH, /* RESOURCE_EXHAUSTED: too many descriptors or entries */
 };
 
-/* Read a call. *why: a sentence that names what is wrong, a literal; written unless RLS_GOOD. */
-enum rls_fault rls_read(struct slice message, struct rls_call *out, const char **why);
-enum rls_fault rls_json_read(struct slice body, char *room, size_t room_len, struct rls_call *out,
+/* Room that suffices for any call that RLS_CALL_MAX lets in. */
+#define RLS_ROOM ((size_t)512 << 10)
+
+/*
+ * Read a call. What was read points into `room`, of JSON into the body, too. *why: a sentence that names what is wrong, a literal;
+ * written unless RLS_GOOD.
+ */
+enum rls_fault rls_read(struct slice message, void *room, size_t room_len, struct rls_call *out,
+                        const char **why);
+enum rls_fault rls_json_read(struct slice body, void *room, size_t room_len, struct rls_call *out,
                              const char **why);
 
 /* Write an answer. */
