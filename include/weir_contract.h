@@ -526,18 +526,24 @@ struct weir_descriptor {
 };
 
 /*
- * The attributes of one descriptor, by the rule that `weir import ratelimit` writes contracts for:
+ * The attributes of one descriptor that limits read, by the rule that `weir import ratelimit` writes contracts for:
  *
  *   domain      of the call;
  *   descriptor  the keys of its entries in order, with commas between them;
  *   NAME        of each entry: its key in lower case, '-' for other characters than a-z and 0-9 (x before one that begins with
  *               such a character), -2, -3 behind one that an earlier entry has; "entry-" before a name that weir gives a meaning;
- *   and of the call's other descriptors' entries, where no entry of this one has the name.
+ *   and of the call's other descriptors' entries, the first that has the name, where no entry of this one has it.
  *
  * An entry whose name weir gives a meaning (path, method, host, query, ip, request-id) is there under that name too, and
- * `remote_address` as `ip`: so one contract serves this door and the others.
+ * `remote_address` as `ip`: so one contract serves this door and the others. An empty value is an absent one.
  *
- * Writes out->refused rather than failing, as weir_contract_identify() does.
+ * Writes out->refused rather than failing, as weir_contract_identify() does, where a value that a limit reads is no value of an
+ * attribute (over WEIR_ATTRIBUTE_MAX bytes, a control byte, a path with a bad escape, no address, no host, no cost), where keys are
+ * empty, have a comma or are longer than that together, and where there are more than WEIR_ENTRIES_MAX entries, or with those of
+ * others more than WEIR_ATTRIBUTES_MAX attributes. A reload may let weir_contract_decide() refuse what was described before it:
+ * whoever asks it answers WEIR_ERR_ATTRIBUTE and WEIR_ERR_COST as a refused one.
+ *
+ * Threads: any. Allocates nothing.
  */
 WEIR_API void weir_contract_describe(const struct weir_contract *contract, const char *domain,
                                      size_t domain_len, const struct weir_descriptor *descriptors, size_t count,

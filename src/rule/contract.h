@@ -125,7 +125,9 @@ enum spelling { SPELLING_RAW, SPELLING_PATH, SPELLING_HOST, SPELLING_IP };
 struct attribute_slot {
     struct slice name;
     enum spelling spelling;
-    bool is_cost; /* some limit charges its value, so it must be an integer */
+    bool is_cost;   /* some limit charges its value, so it must be an integer */
+    bool is_read;   /* some limit that is not off reads it; */
+    bool is_beside; /* of other descriptors than its own, too: describe.c */
 };
 
 #define ATTRIBUTE_NONE UINT16_MAX
@@ -164,6 +166,7 @@ struct rules {
     struct memory_config memory;
     uint64_t replicas; /* 0: not stated */
     bool has_shared;   /* some limit is shared */
+    bool reads_beside; /* some attribute is_beside */
     bool is_apart;     /* and is not counted in the limiter, but by whoever called weir_contract_begin() */
     /* What `local` limits are counted in while the store is away; NULL: no limit has it, or it could not be had. share.h. */
     const struct weir_set *shares;

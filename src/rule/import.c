@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "rule/contract.h"
+#include "rule/entry.h"
 
 /* ---- Files ------------------------------------------------------------------------------------------------------ */
 
@@ -117,28 +118,8 @@ const char *import_limit_name(struct import *import, struct slice wanted)
 struct slice import_attribute_name(struct import *import, struct slice wanted, size_t max)
 {
     char name[WEIR_ATTRIBUTE_NAME_MAX];
-    size_t len = 0;
-    char first = wanted.len == 0 ? '-' : ascii_lower(wanted.at[0]);
-    if (first < 'a' || first > 'z') {
-        name[len++] = 'x';
-        if (first >= '0' && first <= '9')
-            name[len++] = '-';
-    }
-    for (size_t i = 0; i < wanted.len && len < max && len < sizeof name; i++) {
-        char c = ascii_lower(wanted.at[i]);
-        name[len++] = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
-    }
+    size_t len = entry_spell(wanted, max, name);
     return region_copy(import->region, (struct slice){ name, len });
-}
-
-bool import_is_builtin(struct slice name)
-{
-    static const char *const names[] = { "ip",    "method",     "host",   "path",
-                                         "query", "request-id", "domain", "descriptor" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (slice_equals(name, slice_of(names[i])))
-            return true;
-    return false;
 }
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */

@@ -47,9 +47,6 @@ const char *import_limit_name(struct import *import, struct slice wanted);
 /* An attribute's name made of `wanted`: lower case, '-' for what a name cannot have, at most `max` bytes. */
 struct slice import_attribute_name(struct import *import, struct slice wanted, size_t max);
 
-/* Whether weir has an attribute of its own by this name, or gives it a meaning: ip, method, host, path, query, ... */
-bool import_is_builtin(struct slice name);
-
 /* A pattern for `when` that matches `text`; its stars stay wildcards where `is_glob`. */
 struct slice import_pattern(struct import *import, struct slice text, bool is_glob);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "rule/address.h"
+#include "rule/entry.h"
 #include "rule/import_nginx.h"
 
 /* Networks and words of one geo or map: each is compared with each. */
@@ -119,7 +120,7 @@ static struct slice carried_attribute(struct import *import, struct slice variab
         struct slice name = { variable.at + skip, variable.len - skip };
         struct text attribute = { .region = import->region }, source = { .region = import->region };
         struct slice plain = import_attribute_name(import, name, WEIR_ATTRIBUTE_NAME_MAX);
-        if (i > 0 || import_is_builtin(plain)) {
+        if (i > 0 || entry_is_builtin(plain)) {
             text_put(&attribute, rows[i].attribute);
             text_add(&attribute, import_attribute_name(import, name, WEIR_ATTRIBUTE_NAME_MAX - 7));
         } else {

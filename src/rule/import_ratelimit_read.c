@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "rule/entry.h"
 #include "rule/glob.h"
 #include "rule/import_ratelimit.h"
 #include "rule/schema.h"
@@ -203,23 +204,17 @@ static bool is_taken(const struct ratelimit_domain *domain, uint32_t up, struct 
     return false;
 }
 
-/* The name of the entry's attribute: its key's, apart from weir's own, with a number where an entry before has it. */
+/* The name of the entry's attribute, as entry.h says. */
 static struct slice name_attribute(struct import *import, const struct ratelimit_domain *domain,
                                    const struct ratelimit_node *node)
 {
-    enum { ROOM = 2 }; /* for "-N" behind it: a path has fewer than ten entries */
-    struct slice wanted = import_attribute_name(import, node->key, WEIR_ATTRIBUTE_NAME_MAX - ROOM), name;
+    char text[WEIR_ATTRIBUTE_NAME_MAX];
+    struct slice name = { text, 0 };
     unsigned number = 1;
-    do {
-        struct text text = { .region = import->region };
-        text_put(&text, import_is_builtin(wanted) ? "entry-" : "");
-        text_add(&text, wanted);
-        if (number > 1)
-            text_format(&text, "-%u", number);
-        name = (struct slice){ text.at, text.len };
-        number++;
-    } while (name.at != NULL && is_taken(domain, node->parent, name));
-    return name;
+    do
+        name.len = entry_name(node->key, number++, text);
+    while (is_taken(domain, node->parent, name));
+    return region_copy(import->region, name);
 }
 
 static struct ratelimit_node *claim_node(struct import *import, struct ratelimit_domain *domain)

@@ -136,6 +136,15 @@ int request_read(const struct rules *rules, const struct weir_request *request, 
     return 0;
 }
 
+bool request_value_fits(const struct rules *rules, unsigned number, struct slice value)
+{
+    struct request_values unused;
+    const struct attribute_slot *slot = &rules->attributes.slots[number];
+    return value.len <= WEIR_ATTRIBUTE_MAX && find_control(value) == value.len
+           && spell(rules, number, 0, value, &unused, NULL) == 0
+           && (!slot->is_cost || check_cost(0, slot->name, value, NULL) == 0);
+}
+
 size_t request_key(const struct rules *rules, const struct rule *rule, const struct request_values *values,
                    unsigned char out[KEY_PLAIN_MAX], bool *is_whole)
 {

@@ -24,6 +24,9 @@ struct request_values {
 int request_read(const struct rules *rules, const struct weir_request *request, struct request_values *out,
                  struct weir_fault *fault);
 
+/* Whether the value (not empty) is one that request_read() takes. */
+bool request_value_fits(const struct rules *rules, unsigned number, struct slice value);
+
 /* The bytes under which a limit counts the request; *is_whole: no key attribute is missing. Returns their length. */
 size_t request_key(const struct rules *rules, const struct rule *rule, const struct request_values *values,
                    unsigned char out[KEY_PLAIN_MAX], bool *is_whole);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
-#include "rule/contract.h"
+#include "rule/describe.h"
 
 /* ---- Life cycle ---------------------------------------------------------------------------------------------------- */
 
@@ -159,6 +159,7 @@ int rules_finish(struct load *load)
     if (error != 0)
         return error;
     make_identity(load);
+    describe_prepare(load->rules);
     make_public_limits(load);
     contract_warn(load);
     for (size_t i = 0; i < load->rules->limit_count; i++)
