@@ -13,11 +13,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Longest host name (RFC 1035) and its zero. */
@@ -155,6 +157,32 @@ static bool load_trust(SSL_CTX *ctx, enum tls_side side, const char *ca, char *w
     return true;
 }
 
+/* Whether the file holds a key in PEM: files were swapped, or one was written over the other. */
+static bool holds_key(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    BIO *bio = file == NULL ? NULL : BIO_new_fp(file, BIO_CLOSE); /* takes the file */
+    EVP_PKEY *key = bio == NULL ? NULL : PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+    EVP_PKEY_free(key);
+    if (bio == NULL && file != NULL)
+        (void)fclose(file); /* it was only read */
+    BIO_free(bio);
+    return key != NULL;
+}
+
+/* Why OpenSSL takes no certificate from a file that can be read, in words of the operator's. */
+static const char *cert_fault(const char *path)
+{
+    unsigned long error = ERR_peek_last_error();
+    int code = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
+    if (code == SSL_R_EE_KEY_TOO_SMALL || code == SSL_R_CA_KEY_TOO_SMALL)
+        return "has a key that is too short to be safe; make a longer one";
+    if (code == SSL_R_CA_MD_TOO_WEAK)
+        return "is signed with a hash that is not safe any more; have it signed with SHA-256";
+    return holds_key(path) ? "holds a key and no certificate; were the two files swapped?"
+                           : "holds no certificate in PEM that can be read";
+}
+
 static bool load_own(SSL_CTX *ctx, const struct tls_options *options, char *why, size_t cap)
 {
     if (options->cert == NULL)
@@ -166,7 +194,7 @@ static bool load_own(SSL_CTX *ctx, const struct tls_options *options, char *why,
     if (!is_readable("cert", options->cert, why, cap) || !is_readable("key", options->key, why, cap))
         return false;
     if (SSL_CTX_use_certificate_chain_file(ctx, options->cert) != 1)
-        return file_fault("cert", options->cert, reason(), why, cap);
+        return file_fault("cert", options->cert, cert_fault(options->cert), why, cap);
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     if (SSL_CTX_use_PrivateKey_file(ctx, options->key, SSL_FILETYPE_PEM) != 1) {
         unsigned long error = ERR_peek_last_error();
@@ -230,6 +258,15 @@ void tls_context_free(struct tls_context *context)
         return;
     SSL_CTX_free(context->ctx);
     free(context);
+}
+
+int64_t tls_context_expires_at(const struct tls_context *context)
+{
+    const X509 *shown = SSL_CTX_get0_certificate(context->ctx);
+    struct tm civil;
+    if (shown == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(shown), &civil) != 1)
+        return 0;
+    return (int64_t)timegm(&civil);
 }
 
 /* ---- Sessions --------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #define WEIR_IO_TLS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/bytes.h"
 
@@ -39,6 +40,9 @@ struct tls_options {
 bool tls_context_new(struct tls_context **out, enum tls_side side, const struct tls_options *options, char *why,
                      size_t cap);
 void tls_context_free(struct tls_context *context);
+
+/* Until when the certificate that is shown is valid, in Unix seconds; 0: none is shown. */
+int64_t tls_context_expires_at(const struct tls_context *context);
 
 /* `host`, of a client: the name or address that was dialled. NULL when memory is out. */
 struct tls_session *tls_session_new(const struct tls_context *context, const char *host);

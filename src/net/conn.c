@@ -279,6 +279,24 @@ static void on_sent(struct stream *stream)
     conn_poke(conn);
 }
 
+static void on_secured(struct stream *stream)
+{
+    struct conn *conn = (struct conn *)stream;
+    conn->is_shaken = true;
+}
+
+/* A client that is not trusted here, or speaks no TLS, sees a closed connection and no more: only we can say why. */
+static void note_broken_handshake(const struct conn *conn)
+{
+    char quoted[LOG_QUOTED_MAX];
+    if (!conn->has_tls || conn->is_shaken)
+        return;
+    const char *why = stream_why(&conn->stream);
+    counter_add(&conn->worker->counters.handshakes_broken, 1);
+    log_event(LOG_WARN, "handshake_failed", "reason=%s",
+              log_quote(why == NULL ? "it was cut off" : why, quoted));
+}
+
 /*
  * The peer finished sending. Replies that are on their way are still sent; a decision that is not made yet is
  * cancelled, because a peer that has hung up looks the same, and nobody should wait in its place.
@@ -286,6 +304,7 @@ static void on_sent(struct stream *stream)
 static void on_ended(struct stream *stream, int status)
 {
     struct conn *conn = (struct conn *)stream;
+    note_broken_handshake(conn);
     if (status != 0 || conn->asks_pending > 0) {
         conn_break(conn);
         return;
@@ -300,6 +319,7 @@ static const struct stream_events events = {
     .read = on_read,
     .ended = on_ended,
     .sent = on_sent,
+    .secured = on_secured,
     .closed = on_closed,
 };
 

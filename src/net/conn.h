@@ -117,6 +117,7 @@ struct conn {
     enum role first_role; /* that the peer has without a token, */
     enum role role;       /* and that it has: RESP's AUTH raises it */
     bool has_tls;
+    bool is_shaken; /* the handshake of TLS is over */
     uint64_t id; /* of all connections of the server */
     enum resp_version resp_version;
     weir_ns resp_now; /* test builds: what WEIR.NOW said */

@@ -14,10 +14,10 @@
 /* Room for what is wrong with a file. */
 #define WHY_MAX 400
 
-static bool make_context(const struct door_tls *tls, struct tls_context **out, char why[WHY_MAX])
+static bool make_context(const struct door_tls *tls, struct tls_context **out, char *why, size_t size)
 {
     const struct tls_options options = { .ca = tls->client_ca, .cert = tls->cert, .key = tls->key };
-    return tls_context_new(out, TLS_SERVER, &options, why, WHY_MAX);
+    return tls_context_new(out, TLS_SERVER, &options, why, size);
 }
 
 /* One source for all three: a certificate of an option is not shown with the contract's key. */
@@ -49,7 +49,7 @@ int door_tls_open(struct server *server)
         return EXIT_UNABLE;
     }
     tls->has_lock = true;
-    if (make_context(tls, &tls->context, why))
+    if (make_context(tls, &tls->context, why, sizeof why))
         return 0;
     (void)fprintf(stderr, "weir: TLS: %s\n", why);
     return EXIT_WRONG;
@@ -62,23 +62,35 @@ void door_tls_close(struct door_tls *tls)
         uv_mutex_destroy(&tls->lock);
 }
 
-void door_tls_reload(struct server *server)
+bool door_tls_reload(struct server *server, char *why, size_t size)
 {
     struct door_tls *tls = &server->tls;
     struct tls_context *next, *old;
-    char why[WHY_MAX], quoted[LOG_QUOTED_MAX];
+    char quoted[LOG_QUOTED_MAX];
     if (tls->context == NULL)
-        return;
-    if (!make_context(tls, &next, why)) {
+        return true;
+    if (!make_context(tls, &next, why, size)) {
         log_event(LOG_ERROR, "tls_kept", "reason=%s", log_quote(why, quoted));
-        return;
+        return false;
     }
+    why[0] = '\0';
     uv_mutex_lock(&tls->lock);
     old = tls->context;
     tls->context = next;
     uv_mutex_unlock(&tls->lock);
     tls_context_free(old);
     log_event(LOG_INFO, "tls_reloaded", "cert=%s", log_quote(tls->cert, quoted));
+    return true;
+}
+
+int64_t door_tls_expires_at(struct door_tls *tls)
+{
+    if (!tls->has_lock)
+        return 0;
+    uv_mutex_lock(&tls->lock);
+    int64_t at = tls->context == NULL ? 0 : tls_context_expires_at(tls->context);
+    uv_mutex_unlock(&tls->lock);
+    return at;
 }
 
 bool door_tls_knows_peers(const struct door_tls *tls)

@@ -30,8 +30,11 @@ struct door_tls {
 int door_tls_open(struct server *server);
 void door_tls_close(struct door_tls *tls);
 
-/* Read the files again. Any thread. */
-void door_tls_reload(struct server *server);
+/* Read the files again. False: they do not fit, `why` says what is wrong, and the old ones stay. Any thread. */
+bool door_tls_reload(struct server *server, char *why, size_t size);
+
+/* Until when the certificate that is shown is valid, in Unix seconds; 0: there is none. Any thread. */
+int64_t door_tls_expires_at(struct door_tls *tls);
 
 /* Whether peers of TCP listeners have proved who they are. */
 bool door_tls_knows_peers(const struct door_tls *tls);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * health.c - GET /healthz: the process answers, and which contract it could not put in force; GET /readyz: it
+ * health.c - GET /healthz: the process answers, and which contract or certificate it could not put in force; GET /readyz: it
  * wants more work, which it does not while it drains.
  *
  * A file that is not in force makes nobody unhealthy, since a restart would make it worse: the old contract
@@ -12,11 +12,16 @@
 
 void handle_healthz(struct request *request)
 {
-    char failure[RELOAD_FAILURE_MAX + 32], space[sizeof failure + 64];
+    char failure[RELOAD_FAILURE_MAX + 32], space[2 * sizeof failure + 128];
     struct text text = text_of(space, sizeof space);
+    struct reload *reload = &request->turn->conn->worker->server->reload;
     text_literal(&text, "ok");
-    if (reload_failure(&request->turn->conn->worker->server->reload, failure, sizeof failure)) {
+    if (reload_failure(reload, failure, sizeof failure)) {
         text_literal(&text, "; contract: last reload failed at ");
+        text_string(&text, failure);
+    }
+    if (reload_tls_failure(reload, failure, sizeof failure)) {
+        text_literal(&text, "; tls: last reload failed at ");
         text_string(&text, failure);
     }
     text_literal(&text, "\n");

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/service_metrics.h"
 #include "net/worker.h"
 #include "wire/prometheus.h"
 
@@ -408,6 +409,7 @@ static void write_all(struct text *out, const struct scrape *scrape)
     write_waiting(out, scrape);
     write_permits(out, scrape->server);
     store_end_metrics(scrape->worker, out);
+    service_metrics(out, scrape->server);
 }
 
 /* Ids of limits are read by: a reload in between makes it start over. */

@@ -107,7 +107,7 @@ static void build(uv_work_t *work)
     *outcome = (struct reload_outcome){ .error = WEIR_ERR_FILE };
     bool is_stdin = strcmp(path_of(reload), "-") == 0;
     if (reload->serving != RELOAD_BY_FILE)
-        door_tls_reload(reload->server);
+        (void)door_tls_reload(reload->server, outcome->tls_failure, sizeof outcome->tls_failure);
     char *text = is_stdin ? NULL : read_file(path_of(reload), &len);
     if (text == NULL) {
         (void)snprintf(outcome->failure, sizeof outcome->failure, "%s: %s", path_of(reload),
@@ -182,39 +182,67 @@ static void log_outcome(const struct reload *reload)
     log_diagnostics(outcome->diagnostics);
 }
 
-/* For health and metrics. */
-static void record_outcome(struct reload *reload)
+static void record_fault(struct reload *reload, struct reload_fault *fault, bool is_good, const char *why)
 {
-    const struct reload_outcome *outcome = &reload->outcome;
-    bool is_good = outcome->error == 0;
-    counter_add(is_good ? &reload->succeeded : &reload->failed, 1);
     uv_mutex_lock(&reload->lock);
-    reload->failed_at = is_good ? 0 : (int64_t)time(NULL);
-    memcpy(reload->failure, outcome->failure, sizeof reload->failure);
+    fault->at = is_good ? 0 : (int64_t)time(NULL);
+    memcpy(fault->why, why, sizeof fault->why);
     uv_mutex_unlock(&reload->lock);
 }
 
-bool reload_failure(struct reload *reload, char *out, size_t size)
+/* For health and metrics. Files of TLS are read unless only the contract's file has changed. */
+static void record_outcome(struct reload *reload)
+{
+    const struct reload_outcome *outcome = &reload->outcome;
+    bool is_good = outcome->error == 0, is_tls_good = outcome->tls_failure[0] == '\0';
+    counter_add(is_good ? &reload->succeeded : &reload->failed, 1);
+    record_fault(reload, &reload->contract_fault, is_good, outcome->failure);
+    if (reload->serving == RELOAD_BY_FILE || reload->server->tls.context == NULL)
+        return;
+    counter_add(is_tls_good ? &reload->tls_succeeded : &reload->tls_failed, 1);
+    record_fault(reload, &reload->tls_fault, is_tls_good, outcome->tls_failure);
+}
+
+static bool show_fault(struct reload *reload, const struct reload_fault *fault, char *out, size_t size)
 {
     uv_mutex_lock(&reload->lock);
-    time_t at = (time_t)reload->failed_at;
+    time_t at = (time_t)fault->at;
     struct tm civil;
     char stamp[32] = "";
     if (at != 0 && gmtime_r(&at, &civil) != NULL)
         (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &civil); /* fits */
     if (at != 0)
-        (void)snprintf(out, size, "%s: %s", stamp, reload->failure); /* cut where it is too long */
+        (void)snprintf(out, size, "%s: %s", stamp, fault->why); /* cut where it is too long */
     uv_mutex_unlock(&reload->lock);
     return at != 0;
 }
 
+bool reload_failure(struct reload *reload, char *out, size_t size)
+{
+    return show_fault(reload, &reload->contract_fault, out, size);
+}
+
+bool reload_tls_failure(struct reload *reload, char *out, size_t size)
+{
+    return show_fault(reload, &reload->tls_fault, out, size);
+}
+
+/* What rotates certificates reads the answer, not the log: there a pair that was not taken must show. */
 static void write_answer(const struct reload *reload, struct text *out)
 {
     const struct reload_outcome *outcome = &reload->outcome;
+    char message[RELOAD_FAILURE_MAX + 64];
+    const struct weir_diagnostic tls = {
+        .severity = WEIR_SEVERITY_WARNING,
+        .message = message,
+        .cure = "put certificate and key in place together, whole, then reload again",
+    };
+    const struct weir_diagnostic *beside = outcome->tls_failure[0] == '\0' ? NULL : &tls;
+    (void)snprintf(message, sizeof message, "TLS: %s; the old certificate stays in use", outcome->tls_failure);
     if (outcome->error == 0)
-        reloaded_json(out, reload->server->edition->version, &outcome->counts, outcome->diagnostics);
+        reloaded_json(out, reload->server->edition->version, &outcome->counts, outcome->diagnostics, beside);
     else
-        reloaded_problem_json(out, outcome->failure, outcome->diagnostics);
+        reloaded_problem_json(out, outcome->failure, outcome->diagnostics, beside);
 }
 
 /* The answer, in memory that doubles until it fits; NULL: there is none. */

@@ -14,7 +14,7 @@
  * The next reload may begin in IDLE and in SECOND_ROUND, whose waiting is then part of its own. Whoever asks
  * meanwhile waits in line; all that wait are served by one reload, which reads the file after they asked.
  *
- * Words      jobs that are asked, is_closed, the last failure: under `lock`. counts: the main thread writes,
+ * Words      jobs that are asked, is_closed, the last faults: under `lock`. counts: the main thread writes,
  *            workers read.
  * Progress   the lock is held for a few instructions.
  */
@@ -65,6 +65,7 @@ struct reload_outcome {
     struct weir_reload counts;
     struct weir_diagnostics *diagnostics;
     char failure[RELOAD_FAILURE_MAX];
+    char tls_failure[RELOAD_FAILURE_MAX]; /* empty: the certificates are those of the files */
     weir_ns took;
     struct edition *replaced; /* to be freed after the first round */
 };
@@ -86,13 +87,15 @@ struct reload {
     struct reload_outcome outcome;
     struct edition *replaced;
 
-    uint64_t succeeded, failed;
+    uint64_t succeeded, failed, tls_succeeded, tls_failed;
 
     uv_mutex_t lock;
     struct reload_job *asked;
     bool is_closed;
-    int64_t failed_at; /* Unix seconds; 0: the last reload was good */
-    char failure[RELOAD_FAILURE_MAX];
+    struct reload_fault {
+        int64_t at; /* Unix seconds; 0: the last reload was good */
+        char why[RELOAD_FAILURE_MAX];
+    } contract_fault, tls_fault;
 };
 
 /* ---- The main thread ------------------------------------------------------------------------------------- */
@@ -126,7 +129,11 @@ void reload_answer(struct reload_job *job);
 /* Have the main thread look at what workers said. Any thread. */
 void reload_wake(struct reload *reload);
 
-/* Why and when the last reload failed, as "2026-01-01T00:00:00Z: sentence"; false: it did not. */
+/*
+ * Why and when the last reload failed, as "2026-01-01T00:00:00Z: sentence": the contract's part, and that of the files of TLS.
+ * False: it did not.
+ */
 bool reload_failure(struct reload *reload, char *out, size_t size);
+bool reload_tls_failure(struct reload *reload, char *out, size_t size);
 
 #endif

@@ -24,12 +24,15 @@ static void write_diagnostic(struct text *out, const struct weir_diagnostic *dia
 }
 
 /* [...],"more":N */
-static void write_diagnostics(struct text *out, const struct weir_diagnostics *diagnostics)
+static void write_diagnostics(struct text *out, const struct weir_diagnostics *diagnostics,
+                              const struct weir_diagnostic *beside)
 {
     size_t count = count_of(diagnostics), shown = count < RELOADED_SHOWN ? count : RELOADED_SHOWN;
     text_literal(out, "[");
+    if (beside != NULL)
+        write_diagnostic(out, beside);
     for (size_t i = 0; i < shown; i++) {
-        if (i > 0)
+        if (i > 0 || beside != NULL)
             text_literal(out, ",");
         write_diagnostic(out, weir_diagnostics_at(diagnostics, i));
     }
@@ -38,7 +41,7 @@ static void write_diagnostics(struct text *out, const struct weir_diagnostics *d
 }
 
 void reloaded_json(struct text *out, const char *version, const struct weir_reload *counts,
-                   const struct weir_diagnostics *diagnostics)
+                   const struct weir_diagnostics *diagnostics, const struct weir_diagnostic *beside)
 {
     const struct {
         const char *name;
@@ -55,17 +58,18 @@ void reloaded_json(struct text *out, const char *version, const struct weir_relo
         text_u64(out, rows[i].count);
     }
     text_literal(out, ",\"warnings\":");
-    write_diagnostics(out, diagnostics);
+    write_diagnostics(out, diagnostics, beside);
     text_literal(out, "}\n");
 }
 
-void reloaded_problem_json(struct text *out, const char *detail, const struct weir_diagnostics *diagnostics)
+void reloaded_problem_json(struct text *out, const char *detail, const struct weir_diagnostics *diagnostics,
+                           const struct weir_diagnostic *beside)
 {
     text_literal(out,
                  "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\",\"status\":422,\"detail\":");
     text_json(out, slice_of(detail));
     text_literal(out, ",\"diagnostics\":");
-    write_diagnostics(out, diagnostics);
+    write_diagnostics(out, diagnostics, beside);
     text_literal(out, "}\n");
 }
 

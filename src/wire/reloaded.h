@@ -3,7 +3,8 @@
  * reloaded.h - what POST /v1/reload answers: what became of the limits, or what is wrong with the file.
  *
  * Diagnostics are an array of objects {severity, line, column, message, cure}; the first RELOADED_SHOWN of
- * them, and `more` says how many are left out.
+ * them, and `more` says how many are left out. `beside`, NULL or what a reload found wrong outside of the contract (with
+ * files that it read again), stands in front of them as a warning.
  */
 #ifndef WEIR_WIRE_RELOADED_H
 #define WEIR_WIRE_RELOADED_H
@@ -17,10 +18,11 @@
  * {"version":...,"kept":...,"resized":...,"added":...,"restarted":...,"removed":...,"warnings":[...],"more":0}
  */
 void reloaded_json(struct text *out, const char *version, const struct weir_reload *counts,
-                   const struct weir_diagnostics *diagnostics);
+                   const struct weir_diagnostics *diagnostics, const struct weir_diagnostic *beside);
 
 /* The problem document of a file that is not put in force: `detail` is its first error. */
-void reloaded_problem_json(struct text *out, const char *detail, const struct weir_diagnostics *diagnostics);
+void reloaded_problem_json(struct text *out, const char *detail, const struct weir_diagnostics *diagnostics,
+                           const struct weir_diagnostic *beside);
 
 /* FILE:LINE:COLUMN: MESSAGE of the first error, or `otherwise`; as long as there is room, with a final zero. */
 void reloaded_first_error(char *out, size_t size, const char *file, const struct weir_diagnostics *diagnostics,

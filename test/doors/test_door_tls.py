@@ -192,15 +192,89 @@ limits:
             server.process.send_signal(signal.SIGHUP)
             wait_for(lambda: 'event=tls_reloaded' in server.log())
             self.assertEqual(subject(server), 'second')
-            with open(authority.path('server.pem'), 'w') as file:
-                file.write('nonsense')
-            self.assertEqual(server.ask('POST', '/v1/reload', unix='admin.sock').status, 200)
-            wait_for(lambda: 'event=tls_kept' in server.log())
-            self.assertIn('server.pem', server.log().split('event=tls_kept')[1])
-            self.assertEqual(subject(server), 'second')
             post(held)  # as it began
             self.assertIn(b' 200 ', reply(held))
         shutil.rmtree(authority.dir)
+
+    def test_a_reload_that_keeps_the_old_certificate_says_so_everywhere(self):
+        """Whoever rotates certificates reads the answer; who watches, a series; who looks, /healthz. Not only the log."""
+        authority = Authority()
+        authority.sign('server')
+        authority.sign('other')
+        with open(authority.path('server.pem')) as cert, open(authority.path('server.key')) as key:
+            good = cert.read(), key.read()
+        with open(authority.path('other.key')) as file:
+            other_key = file.read()
+        rows = [
+            ('a key of another certificate', good[0], other_key, 'server.key: is not the key of the certificate'),
+            ('swapped', good[1], good[0], 'server.pem: holds a key and no certificate; were the two files swapped?'),
+            ('half written', good[0][:200], good[1], 'server.pem: holds no certificate in PEM that can be read'),
+            ('no key', good[0], '', 'server.key: holds no key in PEM without a passphrase'),
+            ('gone', None, good[1], 'server.pem: No such file or directory'),
+        ]
+
+        def put(cert, key):
+            for name, text in (('server.pem', cert), ('server.key', key)):
+                if text is None:
+                    os.unlink(authority.path(name))
+                    continue
+                with open(authority.path(name), 'w') as file:
+                    file.write(text)
+
+        def reload(server):
+            answer = server.ask('POST', '/v1/reload', unix='admin.sock')
+            self.assertEqual(answer.status, 200)  # the contract is in force
+            return [row for row in answer.json['warnings'] if row['line'] == 0]  # not those about the contract
+
+        def metric(server, series):
+            found = [line for line in server.ask('GET', '/metrics', unix='admin.sock').text.splitlines() if line.startswith(series + ' ')]
+            return float(found[0].split(' ')[1])
+
+        with Tls(authority) as server:
+            ends = subprocess.run(['openssl', 'x509', '-in', authority.path('server.pem'), '-noout', '-enddate'], check=True,
+                                  capture_output=True, text=True).stdout.strip().split('=')[1]
+            self.assertEqual(metric(server, 'weir_tls_certificate_expiry_timestamp_seconds'), ssl.cert_time_to_seconds(ends))
+            self.assertEqual(reload(server), [])
+            for count, (why, cert, key, words) in enumerate(rows, 1):
+                with self.subTest(why=why):
+                    put(cert, key)
+                    [warning] = reload(server)
+                    self.assertEqual(warning['severity'], 'warning')
+                    self.assertIn(words, warning['message'])
+                    self.assertIn('the old certificate stays in use', warning['message'])
+                    self.assertIn('reload again', warning['cure'])
+                    health = server.ask('GET', '/healthz', unix='admin.sock')
+                    self.assertEqual(health.status, 200)
+                    self.assertRegex(health.text, r'^ok; tls: last reload failed at \d{4}-.*Z: ')
+                    self.assertIn(words, health.text)
+                    self.assertEqual(metric(server, 'weir_tls_reload_total{result="failed"}'), count)
+                    self.assertIn(words, server.log().split('event=tls_kept')[-1])
+                    for jargon in ('PEM lib', 'X509', 'error:'):
+                        self.assertNotIn(jargon, health.text)
+                    with server.open() as secured:  # the old pair serves
+                        post(secured)
+                        self.assertIn(b' 200 ', reply(secured))
+            put(*good)
+            self.assertEqual(reload(server), [])
+            self.assertEqual(server.ask('GET', '/healthz', unix='admin.sock').text, 'ok\n')
+            self.assertEqual(metric(server, 'weir_tls_reload_total{result="ok"}'), 2)
+
+            put(good[0], other_key)  # and beside a contract with errors
+            with open(server.contract, 'w') as file:
+                file.write('weir: 1\n')
+            answer = server.ask('POST', '/v1/reload', unix='admin.sock')
+            self.assertEqual(answer.status, 422)
+            self.assertEqual([(row['severity'], row['line']) for row in answer.json['diagnostics'][:1]], [('warning', 0)])
+            self.assertRegex(server.ask('GET', '/healthz', unix='admin.sock').text, '^ok; contract: last reload .*; tls: last reload ')
+        shutil.rmtree(authority.dir)
+
+    def test_what_is_no_tls_is_counted(self):
+        with Tls(self.authority) as server:
+            with socket.create_connection(('127.0.0.1', server.port), 30) as plain:
+                post(plain)
+                plain.recv(65536)
+            wait_for(lambda: 'weir_tls_handshakes_failed_total 1\n' in server.ask('GET', '/metrics', unix='admin.sock').text)
+            self.assertIn('event=handshake_failed reason="TLS: what it sends is not TLS"', server.log())
 
     def test_files_that_do_not_fit(self):
         cert, key = self.authority.path('server.pem'), self.authority.path('server.key')

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * service_metrics.c - what an operator watches beside decisions: see service_metrics.h.
+ *
+ * A certificate that is about to end and a reload that did not take the new one are the two faults of TLS that no request
+ * shows before it is too late, so both are numbers here.
+ */
+#include "net/service_metrics.h"
+
+#include "net/worker.h"
+#include "wire/prometheus.h"
+
+static void write_results(struct text *out, const char *name, uint64_t good, uint64_t bad)
+{
+    struct prometheus_label ok = { "result", SLICE("ok") }, failed = { "result", SLICE("failed") };
+    prometheus_u64(out, name, "", &ok, 1, good);
+    prometheus_u64(out, name, "", &failed, 1, bad);
+}
+
+static void write_tls(struct text *out, struct server *server)
+{
+    const struct reload *reload = &server->reload;
+    int64_t expires_at = door_tls_expires_at(&server->tls);
+    uint64_t broken = 0;
+    if (server->tls.context == NULL)
+        return;
+    prometheus_family(out, "weir_tls_reload_total", PROMETHEUS_COUNTER,
+                      "Reloads that took certificate and key of the files, and that left the old ones.");
+    write_results(out, "weir_tls_reload_total", counter_read(&reload->tls_succeeded),
+                  counter_read(&reload->tls_failed));
+    prometheus_family(out, "weir_tls_certificate_expiry_timestamp_seconds", PROMETHEUS_GAUGE,
+                      "When the certificate that is shown ends, in Unix time.");
+    prometheus_u64(out, "weir_tls_certificate_expiry_timestamp_seconds", "", NULL, 0,
+                   expires_at > 0 ? (uint64_t)expires_at : 0);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        broken += counter_read(&server->workers[i].counters.handshakes_broken);
+    prometheus_family(out, "weir_tls_handshakes_failed_total", PROMETHEUS_COUNTER,
+                      "Connections to a TLS door that ended before their handshake was over.");
+    prometheus_u64(out, "weir_tls_handshakes_failed_total", "", NULL, 0, broken);
+}
+
+void service_metrics(struct text *out, struct server *server)
+{
+    write_tls(out, server);
+}
