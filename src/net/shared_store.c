@@ -126,7 +126,7 @@ static void on_line(void *context, const char *line)
     if ((is_up || is_down) && !is_news(&worker->server->store, event, line))
         return;
     bool is_good = is_up || strcmp(event, "store-back") == 0;
-    log_event(is_good ? LOG_INFO : LOG_WARN, event, "%s", rest == NULL ? "" : rest + 1);
+    log_foreign(is_good ? LOG_INFO : LOG_WARN, event, rest == NULL ? "" : rest + 1);
 }
 
 /* ---- A worker's end ------------------------------------------------------------------------------------------------ */
