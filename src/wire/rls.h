@@ -5,7 +5,8 @@
  * Idea: both codings fill and write the same plain structs, so the gRPC door and `/json` are one door in two codings. What is read
  * points into the bytes that it was read from, or into the caller's room; nothing here allocates that the caller does not see.
  *
- * Files: rls.c protobuf, rls_json.c JSON, rls_answer.c what weir decided in the service's words.
+ * Files: rls.c protobuf, rls_json.c and rls_json_write.c JSON, rls_call.c what a call must have in either, rls_answer.c what weir
+ * decided in the service's words.
  */
 #ifndef WEIR_WIRE_RLS_H
 #define WEIR_WIRE_RLS_H
@@ -31,13 +32,14 @@ enum rls_unit {
 
 /* What a descriptor says beside its entries. */
 struct rls_asked {
-    uint64_t hits;  /* 0: only looks */
+    uint64_t hits;  /* 0: only looks. Its own, or where it has none the call's, at least 1; at most INT64_MAX */
     bool is_refund; /* is_negative_hits: give them back */
     bool has_limit; /* it brings its own limit, whatever the contract says */
-    uint32_t requests_per_unit, unit_multiplier;
-    enum rls_unit unit;
+    uint32_t requests_per_unit, unit_multiplier; /* the latter at least 1 */
+    enum rls_unit unit;                          /* a known one */
 };
 
+/* Its descriptors point into its entries, so it stays where it is. */
 struct rls_call {
     struct slice domain;
     size_t count; /* of descriptors, at least 1 */
@@ -50,8 +52,8 @@ enum rls_code { RLS_UNKNOWN, RLS_OK, RLS_OVER_LIMIT };
 
 struct rls_status {
     enum rls_code code;
-    bool has_limit; /* a limit was met */
-    uint32_t requests_per_unit, unit_multiplier;
+    bool has_limit;                              /* a limit was met */
+    uint32_t requests_per_unit, unit_multiplier; /* the latter 0 as 1 */
     enum rls_unit unit;
     struct slice name;
     uint32_t remaining;
@@ -63,8 +65,12 @@ struct rls_header {
     struct slice key, value;
 };
 
-/* Most headers of an answer. */
+/* Most headers of an answer, and room for them and its body. */
 #define RLS_HEADERS_MAX 8
+#define RLS_STORAGE ((size_t)56 << 10)
+
+/* Any answer, written. */
+#define RLS_ANSWER_MAX ((size_t)128 << 10)
 
 struct rls_answer {
     enum rls_code overall;
@@ -72,8 +78,8 @@ struct rls_answer {
     struct rls_status statuses[WEIR_DESCRIPTORS_MAX];
     size_t header_count;
     struct rls_header headers[RLS_HEADERS_MAX];
-    struct slice body; /* of the reply to a request that is refused */
-    char storage[512]; /* of headers */
+    struct slice body;         /* of the reply to a request that is refused */
+    char storage[RLS_STORAGE]; /* of headers and body */
 };
 
 /* Why a call cannot be read. */
@@ -100,8 +106,12 @@ void rls_write(const struct rls_answer *answer, struct text *out);
 void rls_json_write(const struct rls_answer *answer, struct text *out);
 
 /*
- * What was decided for a call whose descriptors were one weir_request each, chained by `also` (refunds and own limits apart: their
- * statuses are untouched). `now` as in struct verdict; `headers` are those that a client is to see, Retry-After apart.
+ * What was decided for a call whose descriptors were one weir_request each, chained by `also` in their order, without those that
+ * are a refund or bring their own limit: the statuses of these, and out->storage apart from what is written, are left as they are,
+ * and count for out->overall as they are. An answer that could not be decided (WEIR_REFUSED) has no words here: it is an error.
+ *
+ *   now      as in struct verdict.
+ *   headers  those that a client is to see, Retry-After apart. Names are in lower case, as HTTP/2 wants them.
  */
 void rls_answer_make(const struct weir_answer *answer, weir_ns now, const struct rls_call *call,
                      enum weir_headers headers, struct rls_answer *out);

@@ -72,6 +72,18 @@ size_t utf8_length(const char *at, size_t len)
     return need;
 }
 
+bool utf8_is_valid(struct slice text)
+{
+    size_t at = 0;
+    while (at < text.len) {
+        size_t length = (unsigned char)text.at[at] < 0x80 ? 1 : utf8_length(text.at + at, text.len - at);
+        if (length == 0)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
 /* One byte that cannot stand for itself in a JSON string. */
 static void json_escape(struct text *text, unsigned char byte)
 {

@@ -77,4 +77,7 @@ void text_http_date(struct text *text, uint64_t unix_seconds);
 /* Length of the valid UTF-8 character at the front, 1..4, or 0 when there is none (len 0 as well). */
 size_t utf8_length(const char *at, size_t len);
 
+/* Whether all of it is valid UTF-8; nothing is. */
+bool utf8_is_valid(struct slice text);
+
 #endif
