@@ -155,6 +155,19 @@ struct weir_attribute {
     size_t len;        /* bytes of value; 0: value is a C string */
 };
 
+/*
+ * A limit that a request brings along, instead of the contract's: a window of `period`, from multiples of it since 1970, for
+ * `requests` of the same key, whatever number each of them brings. A period other than a second, a minute, an hour, a day, 30 days
+ * and 365 days is a bucket of `requests` that refills in it. Counted in this process, in the table of weir_contract_throttle();
+ * the contract must be loaded with has_throttle.
+ */
+struct weir_own_limit {
+    const void *key;   /* weir_descriptor_key() */
+    size_t key_len;    /* at most WEIR_DESCRIPTOR_KEY_MAX */
+    uint64_t requests; /* at most UINT32_MAX; 0: none passes */
+    weir_ns period;    /* above 0; at most ten years */
+};
+
 struct weir_request {
     /* In any order, no name twice. `path`, `host` and `ip` are brought into their one spelling before they are matched. */
     const struct weir_attribute *attributes;
@@ -165,6 +178,9 @@ struct weir_request {
     /* NULL, or the next of several that are decided as one: all pass or nothing is charged. What several ask of one key is added
        up. is_peek and wait of the first count for all; one that follows looks with a cost of 0. */
     const struct weir_request *also;
+    /* NULL, or a limit of its own: the request meets that and none of the contract's, and its attributes are not read. In the answer
+       its each[i].limit is WEIR_NO_LIMIT, and each[i].remaining * requests / each[i].capacity (rounded down) are left. */
+    const struct weir_own_limit *own;
 };
 
 /* The whole answer: the binding decision, and each limit that the request met, in contract order. */
@@ -548,6 +564,13 @@ struct weir_descriptor {
 WEIR_API void weir_contract_describe(const struct weir_contract *contract, const char *domain,
                                      size_t domain_len, const struct weir_descriptor *descriptors, size_t count,
                                      size_t index, struct weir_identity *out);
+
+/* Whose a limit is that a descriptor brings along: the domain and its entries, as bytes that no other descriptor has; long ones as
+   a hash. Returns the length. */
+#define WEIR_DESCRIPTOR_KEY_MAX 64
+WEIR_API size_t weir_descriptor_key(const char *domain, size_t domain_len,
+                                    const struct weir_descriptor *descriptor,
+                                    unsigned char out[WEIR_DESCRIPTOR_KEY_MAX]);
 
 /* The answer to a request that weir_contract_identify() refused. */
 WEIR_API void weir_answer_refused(weir_ns now, struct weir_answer *out);
