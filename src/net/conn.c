@@ -35,6 +35,7 @@ static bool is_idle(const struct conn *conn)
 void conn_leave(struct conn *conn)
 {
     line_advance(conn);
+    bool may_end = conn->protocol->leave == NULL || conn->protocol->leave(conn);
     line_flush(conn);
     conn->is_active = false;
     if (conn->is_gone || !is_idle(conn))
@@ -43,7 +44,7 @@ void conn_leave(struct conn *conn)
         conn_break(conn);
         return;
     }
-    if (conn->worker->is_draining && conn->phase == PHASE_HEAD && conn->in_len == 0)
+    if (conn->worker->is_draining && may_end && conn->phase == PHASE_HEAD && conn->in_len == 0)
         conn->phase = PHASE_LINGER;
     if (conn->phase == PHASE_LINGER && !conn->has_finished) {
         conn->has_finished = true;
@@ -56,6 +57,8 @@ static void conn_free(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     line_clear(conn);
+    if (conn->protocol->free != NULL)
+        conn->protocol->free(conn);
     *conn->link = conn->next;
     if (conn->next != NULL)
         conn->next->link = conn->link;
@@ -190,7 +193,7 @@ void conn_refuse(struct conn *conn, unsigned status, const char *sentence)
 
 static bool may_parse(const struct conn *conn)
 {
-    return !conn->is_gone && conn->turn_count < TURNS_MAX && conn->stream.unsent + conn->held < UNSENT_MAX;
+    return !conn->is_gone && conn->turn_count < conn->protocol->turns_max && conn->stream.unsent + conn->held < UNSENT_MAX;
 }
 
 /* Serve as many requests as the bytes hold and the line has room for. Returns how many bytes are done with. */
@@ -344,6 +347,8 @@ static unsigned patience(const struct conn *conn)
 
 void conn_check_time(struct conn *conn)
 {
+    if (conn->protocol->second != NULL && !conn->is_gone)
+        conn->protocol->second(conn);
     unsigned seconds = patience(conn);
     if (conn->asks_pending > 0 && stream_has_hung_up(&conn->stream)) {
         conn_break(conn);

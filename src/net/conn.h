@@ -7,7 +7,10 @@
  * late single answers come, and the usual request, alone in its line and answered at once, is written straight into
  * the worker's output without waiting anywhere.
  *
- * The line is bounded: with TURNS_MAX turns or too many unsent bytes reading stops until some have left.
+ * Calls of gRPC need no order: a turn of theirs that is done steps to the front, and its reply is taken at once. The rest of the
+ * line, and all that asks and answers, is the same.
+ *
+ * The line is bounded: with the protocol's most turns or too many unsent bytes reading stops until some have left.
  *
  * Files: conn.c keeps what comes in and the times, http.c turns bytes into requests, routes.c and the handlers turn requests into
  * replies, line.c sends them.
@@ -53,8 +56,9 @@ struct worker;
 
 /* One request's place in the line. */
 struct turn {
-    struct turn *next;
+    struct turn *next, *prev;
     struct conn *conn;
+    struct grpc_call *call; /* gRPC: NULL when nobody is to be answered any more */
     weir_ns now;        /* the stamp it is decided at */
     uint8_t door;       /* an enum door */
     uint8_t minor;      /* HTTP/1.minor; RESP: its version */
@@ -67,6 +71,7 @@ struct turn {
     bool is_bound;         /* a permit that it gets ends with the connection */
     bool is_done;          /* the reply can be written */
     bool is_written;       /* and was */
+    bool is_dropped;       /* gRPC: the caller has taken it back, nothing is to be written */
     uint32_t preferred;    /* seconds of `Prefer: wait=`; 0: not heard */
     uint32_t asks_left;    /* not done, or of a batch not yet in `reply` */
     struct ask *first_ask; /* decisions to come, in order: one, or those of a batch */
@@ -103,9 +108,18 @@ struct protocol {
     void (*write)(struct turn *turn, bool ends);
     /* Behind the last reply of those that have come. May be NULL. */
     void (*rest)(struct conn *conn);
-    unsigned idle_seconds; /* without a request, as the _SECONDS above */
+    unsigned idle_seconds; /* without a request, as the _SECONDS above; 0: `second` sees to that */
+    unsigned turns_max;    /* in the line */
+
+    /* The rest is NULL where replies leave in order. */
+    /* Take a whole reply, in no order: nothing of it is written into the output. */
+    void (*take)(struct turn *turn, const struct text *text);
+    /* The connection has been served: put into the output what is to be sent. Whether it may end in a drain. */
+    bool (*leave)(struct conn *conn);
+    void (*second)(struct conn *conn); /* one has passed */
+    void (*free)(struct conn *conn);   /* what it has of its own */
 };
-extern const struct protocol protocol_http, protocol_resp;
+extern const struct protocol protocol_http, protocol_resp, protocol_grpc;
 
 struct conn {
     struct stream stream; /* first: a stream's events are this connection's */
@@ -126,6 +140,8 @@ struct conn {
 
     /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
        reads. */
+    struct grpc_session *grpc; /* of HTTP/2; NULL until something came */
+
     char *in;
     size_t in_len, in_cap;
     enum phase phase;
@@ -213,6 +229,9 @@ void line_flush(struct conn *conn);
 
 /* Forget every turn. No ask may be pending. */
 void line_clear(struct conn *conn);
+/* Done, and nothing is to be said: the turn leaves with the next look at the line. */
+void turn_forget(struct turn *turn);
+
 
 /* Whether it is the last reply of its connection in a drain. */
 bool turn_is_last(const struct turn *turn);

@@ -52,6 +52,9 @@ const char *door_name(enum door door)
         [DOOR_RESP_ACQUIRE] = "resp-acquire",
         [DOOR_RESP_RENEW] = "resp-renew",
         [DOOR_RESP_RELEASE] = "resp-release",
+        [DOOR_GRPC] = "grpc",
+        [DOOR_GRPC_RATELIMIT] = "grpc-ratelimit",
+        [DOOR_GRPC_HEALTH] = "grpc-health",
     };
     static_assert(sizeof names / sizeof *names == DOOR_COUNT, "every door has a name");
     return names[door];

@@ -54,6 +54,9 @@ enum door {
     DOOR_RESP_ACQUIRE,
     DOOR_RESP_RENEW,
     DOOR_RESP_RELEASE,
+    DOOR_GRPC, /* no such method, or no gRPC */
+    DOOR_GRPC_RATELIMIT,
+    DOOR_GRPC_HEALTH,
     DOOR_COUNT
 };
 

@@ -79,12 +79,16 @@ static int open_doors(struct doors *doors)
     const char *const *resp = options->resp_count > 0 ? options->resp : settings->resp;
     size_t http_count = options->http_count > 0 ? options->http_count : settings->http_count;
     size_t resp_count = options->resp_count > 0 ? options->resp_count : settings->resp_count;
-    if (http_count + resp_count == 0) {
+    const char *const *grpc = options->grpc_count > 0 ? options->grpc : settings->grpc;
+    size_t grpc_count = options->grpc_count > 0 ? options->grpc_count : settings->grpc_count;
+    if (http_count + resp_count + grpc_count == 0) {
         http = usual;
         http_count = 1;
     }
     int status = open_all(doors, "http", http, http_count, doors->http, &doors->http_count);
-    return status != 0 ? status : open_all(doors, "resp", resp, resp_count, doors->resp, &doors->resp_count);
+    if (status == 0)
+        status = open_all(doors, "resp", resp, resp_count, doors->resp, &doors->resp_count);
+    return status != 0 ? status : open_all(doors, "grpc", grpc, grpc_count, doors->grpc, &doors->grpc_count);
 }
 
 /* One try; a failure is only worth a warning, because the doors work without. */
@@ -157,6 +161,8 @@ void doors_close(struct doors *doors)
         listener_close(&doors->http[i]);
     for (size_t i = 0; i < doors->resp_count; i++)
         listener_close(&doors->resp[i]);
+    for (size_t i = 0; i < doors->grpc_count; i++)
+        listener_close(&doors->grpc[i]);
     if (doors->has_admin)
         listener_close(&doors->admin);
 }
@@ -207,9 +213,14 @@ static enum role role_of(const struct doors *doors, const struct listener *liste
     return peer->is_unix && is_listed(doors->server->settings, peer->uid) ? ROLE_CHECK : ROLE_NONE;
 }
 
-static bool is_resp(const struct doors *doors, const struct listener *listener)
+/* What is spoken behind a listener. */
+static const struct protocol *protocol_of(const struct doors *doors, const struct listener *listener)
 {
-    return listener >= doors->resp && listener < doors->resp + doors->resp_count;
+    if (listener >= doors->resp && listener < doors->resp + doors->resp_count)
+        return &protocol_resp;
+    if (listener >= doors->grpc && listener < doors->grpc + doors->grpc_count)
+        return &protocol_grpc;
+    return &protocol_http;
 }
 
 static void on_accepted(struct listener *listener, int fd)
@@ -223,7 +234,7 @@ static void on_accepted(struct listener *listener, int fd)
     }
     conn->fd = fd;
     conn->id = ++doors->accepted;
-    conn->protocol = is_resp(doors, listener) ? &protocol_resp : &protocol_http;
+    conn->protocol = protocol_of(doors, listener);
     conn->resp_version = RESP2;
     conn->has_tls = !conn->peer.is_unix && doors->server->tls.context != NULL;
     conn->first_role = role_of(doors, listener, &conn->peer);
@@ -251,6 +262,8 @@ int doors_start(struct doors *doors, uv_loop_t *loop)
         status = start(doors, &doors->http[i], "http", loop);
     for (size_t i = 0; status == 0 && i < doors->resp_count; i++)
         status = start(doors, &doors->resp[i], "resp", loop);
+    for (size_t i = 0; status == 0 && i < doors->grpc_count; i++)
+        status = start(doors, &doors->grpc[i], "grpc", loop);
     return status;
 }
 
@@ -260,6 +273,8 @@ void doors_stop(struct doors *doors)
         listener_stop(&doors->http[i]);
     for (size_t i = 0; i < doors->resp_count; i++)
         listener_stop(&doors->resp[i]);
+    for (size_t i = 0; i < doors->grpc_count; i++)
+        listener_stop(&doors->grpc[i]);
     if (doors->has_admin)
         listener_stop(&doors->admin);
 }

@@ -17,6 +17,8 @@ struct doors {
     size_t http_count;
     struct listener resp[SERVER_ADDRESSES_MAX];
     size_t resp_count;
+    struct listener grpc[SERVER_ADDRESSES_MAX];
+    size_t grpc_count;
     uint64_t accepted; /* connections, which names them */
     struct listener admin;
     bool has_admin;

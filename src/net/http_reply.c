@@ -139,4 +139,5 @@ const struct protocol protocol_http = {
     .write = http_write,
     .rest = http_rest,
     .idle_seconds = IDLE_SECONDS,
+    .turns_max = TURNS_MAX,
 };

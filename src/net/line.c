@@ -21,6 +21,7 @@ struct turn *line_join(struct conn *conn)
     if (turn == NULL)
         return NULL;
     turn->conn = conn;
+    turn->prev = conn->last;
     if (conn->last == NULL)
         conn->first = turn;
     else
@@ -82,6 +83,8 @@ static void leave(struct conn *conn)
     conn->first = turn->next;
     if (conn->first == NULL)
         conn->last = NULL;
+    else
+        conn->first->prev = NULL;
     conn->turn_count--;
     release(turn);
 }
@@ -91,6 +94,31 @@ void line_clear(struct conn *conn)
     assert(conn->asks_pending == 0);
     while (conn->first != NULL)
         leave(conn);
+}
+
+/* Where no order is kept, who is done leaves next. */
+static void step_forward(struct turn *turn)
+{
+    struct conn *conn = turn->conn;
+    if (turn == conn->first)
+        return;
+    turn->prev->next = turn->next;
+    if (turn->next == NULL)
+        conn->last = turn->prev;
+    else
+        turn->next->prev = turn->prev;
+    turn->prev = NULL;
+    turn->next = conn->first;
+    conn->first->prev = turn;
+    conn->first = turn;
+}
+
+void turn_forget(struct turn *turn)
+{
+    turn->is_done = true;
+    turn->is_written = true;
+    if (turn->conn->protocol->take != NULL)
+        step_forward(turn);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------------------- */
@@ -185,7 +213,8 @@ void line_advance(struct conn *conn)
 bool turn_enter(struct turn *turn)
 {
     struct conn *conn = turn->conn;
-    bool may_enter = !conn->is_active && turn == conn->first && conn->worker->out.len == 0;
+    bool may_enter = !conn->is_active && turn == conn->first && conn->worker->out.len == 0
+                     && conn->protocol->take == NULL; /* else all that are answered now are sent with one write */
     if (may_enter)
         conn_enter(conn);
     return may_enter;
@@ -201,7 +230,7 @@ struct text *turn_begin(struct turn *turn)
 {
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
-    if (turn == conn->first && conn->is_active) {
+    if (turn == conn->first && conn->is_active && conn->protocol->take == NULL) {
         turn->keeps_alive = turn->keeps_alive && !turn_is_last(turn);
         if (worker->out.cap - worker->out.len < ANSWER_MAX)
             line_flush(conn);
@@ -218,6 +247,12 @@ void turn_end(struct turn *turn, unsigned status, const struct text *text)
     assert(!text->is_cut);
     turn->status = status;
     turn->is_done = true;
+    if (turn->conn->protocol->take != NULL) {
+        turn->conn->protocol->take(turn, text);
+        turn_count(turn, status);
+        turn_forget(turn);
+        return;
+    }
     if (text == &worker->out) {
         turn->is_written = true;
         turn_count(turn, status);

@@ -248,5 +248,6 @@ const struct protocol protocol_resp = {
     .body = write_body,
     .may_end = may_end,
     .write = write_kept,
+    .turns_max = TURNS_MAX,
     .idle_seconds = RESP_IDLE_SECONDS,
 };

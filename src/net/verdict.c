@@ -246,9 +246,12 @@ static void on_decided(struct ask *ask, const struct verdict *verdict)
         count_answer(worker, &verdict->answer, ask->kind == ASK_ACQUIRE);
     count_time(ask, verdict, conn);
     worker_let_go(worker, ask); /* when we return; until then no reload can notice */
-    if (conn->is_gone) {
+    if (conn->is_gone || turn->is_dropped) {
         ask->held = NULL;
-        turn->is_done = true;
+        if (conn->is_gone)
+            turn->is_done = true; /* whoever walks the line finds it as it was */
+        else
+            turn_forget(turn);
         if (verdict != NULL)
             give_back(worker, ask, verdict);
     } else if (turn->is_batch) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "net/grpc.h"
 #include "net/log.h"
 #include "net/sharing.h"
 
@@ -108,6 +109,7 @@ static void free_spares(struct worker *worker)
         worker->spare_turns = turn->next;
         free(turn);
     }
+    grpc_calls_free(worker);
 }
 
 /* ---- Connections ----------------------------------------------------------------------------------------- */
