@@ -6,12 +6,13 @@
  * three deep and never in themselves, and so does its reading. Fields that weir does not know are skipped. A known field of
  * another wire type, which some readers skip as well, makes the message none.
  *
- * Elsewhere: what a call must have (rls_call.c), the messages (proto/rls.proto).
+ * Elsewhere: what a call must have (rls_call.c), the messages (proto/).
  */
 #include "wire/rls.h"
 
 #include "wire/grpc_arena.h"
-#include "wire/proto/rls.pb-c.h"
+#include "wire/proto/rls_answer.pb-c.h"
+#include "wire/proto/rls_call.pb-c.h"
 #include "wire/rls_call.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------------------- */
