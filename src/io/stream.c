@@ -98,6 +98,12 @@ int stream_open_tls(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix
     return begin(stream, result);
 }
 
+void stream_speaks(struct stream *stream, const char *protocol)
+{
+    if (stream->secure != NULL)
+        secure_speaks(stream, protocol);
+}
+
 const char *stream_why(const struct stream *stream)
 {
     return stream->secure == NULL ? NULL : secure_why(stream);

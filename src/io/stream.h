@@ -65,6 +65,9 @@ int stream_open_tls(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix
                     const struct stream_events *events, const struct tls_context *context, const char *host,
                     unsigned timeout_ms);
 
+/* Of a server, once it is open: what is spoken, as tls_session_speaks(). Nothing without TLS. */
+void stream_speaks(struct stream *stream, const char *protocol);
+
 /* What TLS says of a connection that broke, or NULL. Lives as long as the stream. */
 const char *stream_why(const struct stream *stream);
 

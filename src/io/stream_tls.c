@@ -256,6 +256,11 @@ int secure_open(struct stream *stream, const struct tls_context *context, const 
     return tls_shake(secure->session) != TLS_BROKEN && send_answers(stream) ? 0 : UV_EPROTO;
 }
 
+void secure_speaks(struct stream *stream, const char *protocol)
+{
+    tls_session_speaks(stream->secure->session, protocol);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct stream *stream = handle->data;

@@ -15,6 +15,7 @@ bool stream_put(struct stream *stream, const void *bytes, size_t len, size_t roo
 /* 0 or a libuv error: the stream is to be closed. */
 int secure_open(struct stream *stream, const struct tls_context *context, const char *host,
                 unsigned timeout_ms);
+void secure_speaks(struct stream *stream, const char *protocol);
 /* The socket's handle is gone: close what there is, then events->closed. */
 void secure_close(struct stream *stream);
 

@@ -41,6 +41,7 @@ struct tls_session {
     char *kept;      /* where `in` lies, after tls_keep() */
     char *out;
     size_t out_len, out_cap;
+    const char *protocol; /* that is spoken; NULL: any, and none is named */
     char why[192];
 };
 
@@ -208,6 +209,30 @@ static bool load_own(SSL_CTX *ctx, const struct tls_options *options, char *why,
     return true;
 }
 
+/* What the client would speak comes as a list of names, each behind its length. */
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                           unsigned int in_len, void *context)
+{
+    const struct tls_session *session = SSL_get_app_data(ssl);
+    (void)context;
+    if (session == NULL || session->protocol == NULL)
+        return SSL_TLSEXT_ERR_NOACK;
+    struct slice wanted = slice_of(session->protocol);
+    for (unsigned int at = 0; at < in_len && in_len - at > in[at]; at += 1U + in[at]) {
+        if (!slice_equals((struct slice){ (const char *)in + at + 1, in[at] }, wanted))
+            continue;
+        *out = in + at + 1;
+        *out_len = in[at];
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+void tls_session_speaks(struct tls_session *session, const char *protocol)
+{
+    session->protocol = protocol;
+}
+
 static void harden(SSL_CTX *ctx, enum tls_side side, bool asks)
 {
     int verify =
@@ -232,6 +257,7 @@ bool tls_context_new(struct tls_context **out, enum tls_side side, const struct 
         || SSL_CTX_set_num_tickets(context->ctx, 0) != 1)
         goto free_context;
     harden(context->ctx, side, options->ca != NULL);
+    SSL_CTX_set_alpn_select_cb(context->ctx, choose_protocol, NULL); /* of a server */
     if (!load_trust(context->ctx, side, options->ca, why, cap) || !load_own(context->ctx, options, why, cap))
         goto free_context;
     if (side == TLS_SERVER && options->cert == NULL) {
@@ -304,6 +330,8 @@ struct tls_session *tls_session_new(const struct tls_context *context, const cha
     SSL_set_bio(session->ssl, bio, bio); /* takes it */
     if (context->side == TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
+        (void)SSL_set_app_data(session->ssl,
+                               session); /* failing: no protocol is chosen, as if none was named */
         return session;
     }
     SSL_set_connect_state(session->ssl);

@@ -48,6 +48,10 @@ int64_t tls_context_expires_at(const struct tls_context *context);
 struct tls_session *tls_session_new(const struct tls_context *context, const char *host);
 void tls_session_free(struct tls_session *session);
 
+/* Of a server, before anything was given: what is spoken (ALPN; a literal). A client that names protocols and not this one is
+   refused in the handshake; one that names none is believed to know. */
+void tls_session_speaks(struct tls_session *session, const char *protocol);
+
 enum tls_result {
     TLS_DONE,
     TLS_WAITS,  /* for more bytes of the peer */

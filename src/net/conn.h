@@ -112,6 +112,7 @@ struct protocol {
     unsigned turns_max;    /* in the line */
 
     /* The rest is NULL where replies leave in order. */
+    const char *alpn;      /* its name in TLS; NULL: none */
     /* Take a whole reply, in no order: nothing of it is written into the output. */
     void (*take)(struct turn *turn, const struct text *text);
     /* The connection has been served: put into the output what is to be sent. Whether it may end in a drain. */
@@ -138,12 +139,12 @@ struct conn {
     uint8_t name_len; /* RESP: CLIENT SETNAME */
     char name[CONN_NAME_MAX];
 
-    /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
-       reads. */
     struct grpc_session *grpc; /* of HTTP/2; NULL until something came */
 
     char *in;
     size_t in_len, in_cap;
+    /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
+       reads. */
     enum phase phase;
     union {
         struct http1_parser parser;         /* PHASE_HEAD */
@@ -227,13 +228,13 @@ void line_advance(struct conn *conn);
 /* Send the worker's output, which is this connection's. */
 void line_flush(struct conn *conn);
 
-/* Forget every turn. No ask may be pending. */
-void line_clear(struct conn *conn);
 /* Done, and nothing is to be said: the turn leaves with the next look at the line. */
 void turn_forget(struct turn *turn);
 
 
 /* Whether it is the last reply of its connection in a drain. */
+/* Forget every turn. No ask may be pending. */
+void line_clear(struct conn *conn);
 bool turn_is_last(const struct turn *turn);
 
 /* Where a turn's reply is made now: the output when it is at the front of the connection being served, else aside until its turn
@@ -342,3 +343,5 @@ void handle_readyz(struct request *request);
 void handle_metrics(struct request *request);
 
 #endif
+void handle_json(struct request *request);
+void handle_healthcheck(struct request *request);

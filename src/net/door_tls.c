@@ -108,5 +108,7 @@ int conn_open_stream(struct conn *conn, const struct stream_events *events)
     int result = stream_open_tls(&conn->stream, &worker->loop, conn->fd, conn->peer.is_unix, events,
                                  tls->context, NULL, HEAD_SECONDS * 1000);
     uv_mutex_unlock(&tls->lock);
+    if (result == 0 && conn->protocol->alpn != NULL)
+        stream_speaks(&conn->stream, conn->protocol->alpn);
     return result;
 }

@@ -318,6 +318,7 @@ const struct protocol protocol_grpc = {
     .may_end = may_end,
     .write = write_kept,
     .turns_max = GRPC_TURNS_MAX,
+    .alpn = "h2",
     .take = take,
     .leave = leave,
     .second = grpc_second,
