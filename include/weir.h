@@ -491,6 +491,7 @@ struct weir_ask {
     bool is_estimate;     /* weir_reserve: this cost is settled later; when no ask says so, all are */
     bool is_fixed;        /* but not those that say this */
     bool is_watched;      /* weir_wait_start() only */
+    uint64_t tag;         /* the caller's own: kept in weir_waiter_part */
 };
 
 /*
@@ -700,7 +701,7 @@ WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, s
  */
 struct weir_waiter_part {
     struct weir_decision decision; /* of the ask with this index; see weir_waiter_answer() */
-    uint64_t cost;                 /* of that ask */
+    uint64_t cost, tag;            /* of that ask */
     uint64_t opaque[17];
 };
 

@@ -173,17 +173,22 @@ struct weir_request {
     const struct weir_attribute *attributes;
     size_t attribute_count; /* at most WEIR_ATTRIBUTES_MAX */
     uint64_t cost;          /* of limits that state no cost of their own; 0 looks */
-    bool is_peek;           /* answer, charge nothing */
+    bool is_peek;           /* answer, charge nothing; of several: those only look, and others are charged */
     weir_ns wait; /* how long the caller can wait, for weir_contract_wait(); the other calls do not wait */
-    /* NULL, or the next of several that are decided as one: all pass or nothing is charged. What several ask of one key is added
-       up. is_peek and wait of the first count for all; one that follows looks with a cost of 0. */
+    /* NULL, or the next of several, at most 64, that are decided as one: all pass or nothing is charged. What several ask of one key
+       is added up, and its numbers are those of the sum. Where all of them are is_peek it answers what they would get; where some
+       are, these look with a cost of 0. wait of the first counts for all. */
     const struct weir_request *also;
     /* NULL, or a limit of its own: the request meets that and none of the contract's, and its attributes are not read. In the answer
        its each[i].limit is WEIR_NO_LIMIT, and each[i].remaining * requests / each[i].capacity (rounded down) are left. */
     const struct weir_own_limit *own;
 };
 
-/* The whole answer: the binding decision, and each limit that the request met, in contract order. */
+/* Whether it, and all that follow it, only look. */
+WEIR_API bool weir_request_is_peek(const struct weir_request *request);
+
+/* The whole answer: the binding decision, and each limit that the request met, in contract order; of one limit in the order of
+   who asked. */
 struct weir_answer {
     struct weir_decision decision;
     const struct weir_contract_limit *limits; /* what limit ids here index: until weir_contract_quiesce() */
@@ -200,7 +205,7 @@ struct weir_answer {
  * Decide one request. A request that meets no limit is allowed, with decision.limit WEIR_NO_LIMIT.
  *
  * Returns 0, WEIR_ERR_ATTRIBUTE (weir_contract_validate() says which and why), WEIR_ERR_COST, WEIR_ERR_ASKS (meets
- * more than WEIR_ASKS_MAX limits); on an error nothing was charged and *out is untouched.
+ * more than WEIR_ASKS_MAX limits, with those of weir_request.also); on an error nothing was charged and *out is untouched.
  * Cost: proportional to the request's size and to the limits that match it, not to the limits of the contract.
  */
 WEIR_API WEIR_MUST_USE int weir_contract_decide(const struct weir_contract *contract,
@@ -216,6 +221,7 @@ WEIR_API WEIR_MUST_USE int weir_contract_admit(const struct weir_contract *contr
 struct weir_fault {
     size_t attribute; /* index into request->attributes; attribute_count when the fault lies elsewhere */
     char message[160];
+    size_t request; /* which of weir_request.also, from 0 */
 };
 WEIR_API WEIR_MUST_USE int weir_contract_validate(const struct weir_contract *contract,
                                                   const struct weir_request *request, struct weir_fault *out);
@@ -272,8 +278,8 @@ WEIR_API void weir_contract_waited(const struct weir_contract *contract, const s
 /* Whether an answer that denies might have been waited for: every limit that enforces and refuses lets callers wait. */
 WEIR_API bool weir_answer_may_wait(const struct weir_answer *answer);
 
-/* Give request->cost back to every limit that the request meets and that a settlement would change; `out` tells of those
-   that enforce. */
+/* Give request->cost back to every limit that the request meets and that a settlement would change, each of weir_request.also its
+   own; `out` tells of those that enforce. */
 WEIR_API WEIR_MUST_USE int weir_contract_refund(const struct weir_contract *contract,
                                                 const struct weir_request *request, weir_ns now,
                                                 struct weir_settlement *out);
@@ -366,6 +372,7 @@ struct weir_shared_ask {
     size_t retry_id_len;  /* at most WEIR_ATTRIBUTE_MAX */
     bool is_estimate;     /* a settlement changes it */
     bool is_watched;      /* takes no part in the decision, and takes when the others pass */
+    uint64_t asked_by;    /* a bit for each of weir_request.also that asks it; 0: the first */
 };
 
 /* Some 25 KB. */
@@ -383,13 +390,14 @@ struct weir_shared_met {
     uint64_t cost;
     bool is_watched;
     struct weir_decision decision; /* stamps by this process's clock */
+    uint64_t asked_by;             /* of the ask */
 };
 
 /*
  * The first step. The waiter is made tentative where shared limits have a say: it ends in weir_contract_end().
  *
  *   waiter  as for weir_contract_wait(): its memory lives until weir_contract_end(), or until it has ended where shared->count
- *           is 0. With as many parts as the contract has limits, or WEIR_ASKS_MAX, it has enough.
+ *           is 0. With WEIR_ASKS_MAX parts, or as many as the contract has limits for each of weir_request.also, it has enough.
  *   out     the answer, where shared->count is 0. A request that limits of this process refuse asks nothing of the store; the
  *           shared limits are then left out of the answer.
  *
@@ -672,6 +680,20 @@ enum weir_foreign {
  */
 WEIR_API WEIR_MUST_USE int weir_contract_import(enum weir_foreign kind, const char *path, FILE *out,
                                                 struct weir_diagnostics **diagnostics);
+
+/* What a service that takes the place of envoyproxy/ratelimit asks of the contract. */
+struct weir_import_ratelimit {
+    bool is_shared; /* `scope: fleet`, and what fails is an error, not a denial: `when-store-fails: closed` */
+    bool
+        is_compatible; /* what is refused is charged, and a rule of quota_mode has WEIR_IMPORT_QUOTA as its `about` */
+    weir_ns deadline; /* of the store; 0: the usual */
+};
+#define WEIR_IMPORT_QUOTA "quota_mode"
+
+/* As weir_contract_import(WEIR_FOREIGN_RATELIMIT), in a folder also with a warning for each file that is not read. */
+WEIR_API WEIR_MUST_USE int weir_contract_import_ratelimit(const char *path,
+                                                          const struct weir_import_ratelimit *options,
+                                                          FILE *out, struct weir_diagnostics **diagnostics);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,7 @@ void wait_write_stands(const struct composite *all, const struct weir_ask *asks,
     for (size_t i = 0; i < waiter->count; i++) {
         struct stand *stand = waiter_stand(waiter, i);
         waiter->parts[i].cost = asks[i].cost;
+        waiter->parts[i].tag = asks[i].tag;
         stand->part_of = all->part_of[i];
         stand->settles = reserve_settles(&asks[i], some);
     }

@@ -198,8 +198,9 @@ static void write_met(const struct fleet_work *work)
     for (size_t i = 0; i < work->item_count; i++) {
         const struct item *item = &work->items[i];
         if (item->is_told)
-            decision->met[decision->count++] = (struct weir_shared_met){ item->ask.limit, item->ask.cost,
-                                                                         item->ask.is_watched, item->decision };
+            decision->met[decision->count++] =
+                (struct weir_shared_met){ item->ask.limit, item->ask.cost, item->ask.is_watched, item->decision,
+                                          item->ask.asked_by };
     }
 }
 
@@ -412,7 +413,8 @@ static void answer_without_work(struct fleet *fleet, const struct weir_shared *s
     for (size_t i = 0; i < shared->count; i++) {
         const struct weir_shared_ask *ask = &shared->asks[i];
         each[i].limit = ask->limit;
-        decision->met[i] = (struct weir_shared_met){ ask->limit, ask->cost, ask->is_watched, each[i] };
+        decision->met[i] =
+            (struct weir_shared_met){ ask->limit, ask->cost, ask->is_watched, each[i], ask->asked_by };
         decision->passes &= ask->is_watched || !refuses(each[i].outcome);
         if (each[i].policy == WEIR_POLICY_LOCAL && each[i].outcome == WEIR_ALLOW && !decision->is_peek)
             count_add(fleet->common, COUNT_SPENT_LOST, ask->cost);

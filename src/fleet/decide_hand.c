@@ -170,6 +170,7 @@ static void answer(struct fleet *fleet, const struct weir_shared *shared, struct
         met->limit = ask->limit;
         met->cost = ask->cost;
         met->is_watched = ask->is_watched;
+        met->asked_by = ask->asked_by;
         met->decision = ask->size.is_unlimited ? decision_unlimited(ask, now)
                                                : decision_in_hand(fleet, shared->limits, ask, &hands->each[i],
                                                                   hands->each[i].have, now);

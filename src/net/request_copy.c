@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* request_copy.c - attributes, then their bytes, in one piece of memory; see request_copy.h. */
+/* request_copy.c - requests, their attributes, then the bytes of these, in one piece of memory; see request_copy.h. */
 #include "net/request_copy.h"
 
 #include <stdlib.h>
@@ -11,34 +11,81 @@ static size_t value_len(const struct weir_attribute *attribute)
     return attribute->value == NULL ? 0 : attribute->len > 0 ? attribute->len : strlen(attribute->value);
 }
 
-static char *copy(char *to, const char *from, size_t len)
+static size_t text_len(const struct weir_request *request)
 {
+    size_t len = request->own == NULL ? 0 : request->own->key_len + 1;
+    for (size_t i = 0; i < request->attribute_count; i++)
+        len += strlen(request->attributes[i].name) + 1 + value_len(&request->attributes[i]) + 1;
+    return len;
+}
+
+/* What is left of the room: structs are cut from its front, in which all are aligned alike, and bytes stand behind them. */
+struct room {
+    char *structs, *bytes;
+};
+
+static void *take(struct room *room, size_t size)
+{
+    void *at = room->structs;
+    room->structs += size;
+    return at;
+}
+
+static char *copy(struct room *room, const void *from, size_t len)
+{
+    char *to = room->bytes;
     if (len > 0)
         memcpy(to, from, len);
     to[len] = '\0';
+    room->bytes += len + 1;
     return to;
 }
 
+/* Its attributes and its limit; `also` is the caller's. */
+static void copy_contents(struct room *room, const struct weir_request *from, struct weir_request *to)
+{
+    struct weir_attribute *attributes = take(room, from->attribute_count * sizeof *attributes);
+    *to = *from;
+    to->attributes = attributes;
+    for (size_t i = 0; i < from->attribute_count; i++) {
+        const struct weir_attribute *attribute = &from->attributes[i];
+        attributes[i].name = copy(room, attribute->name, strlen(attribute->name));
+        attributes[i].len = value_len(attribute);
+        attributes[i].value = copy(room, attribute->value, attributes[i].len);
+    }
+    if (from->own == NULL)
+        return;
+    struct weir_own_limit *own = take(room, sizeof *own);
+    *own = *from->own;
+    own->key = copy(room, from->own->key, from->own->key_len);
+    to->own = own;
+}
+
+_Static_assert(_Alignof(struct weir_request) == _Alignof(struct weir_attribute)
+                   && _Alignof(struct weir_request) == _Alignof(struct weir_own_limit)
+                   && sizeof(struct request_copy) % _Alignof(struct weir_request) == 0,
+               "they stand behind each other");
+
 struct request_copy *request_copy_new(const struct weir_request *request)
 {
-    size_t count = request->attribute_count, size = sizeof(struct request_copy);
-    size += count * sizeof(struct weir_attribute);
-    for (size_t i = 0; i < count; i++)
-        size += strlen(request->attributes[i].name) + 1 + value_len(&request->attributes[i]) + 1;
-    struct request_copy *made = malloc(size);
+    size_t structs = 0, bytes = 0;
+    for (const struct weir_request *one = request; one != NULL; one = one->also) {
+        structs += one == request ? 0 : sizeof *one;
+        structs += one->attribute_count * sizeof *one->attributes + (one->own == NULL ? 0 : sizeof *one->own);
+        bytes += text_len(one);
+    }
+    struct request_copy *made = malloc(sizeof *made + structs + bytes);
     if (made == NULL)
         return NULL;
-    made->request = *request;
-    made->request.attributes = made->attributes;
-    made->size = size;
-    char *at = (char *)(made->attributes + count);
-    for (size_t i = 0; i < count; i++) {
-        const struct weir_attribute *from = &request->attributes[i];
-        size_t name = strlen(from->name), value = value_len(from);
-        made->attributes[i] = (struct weir_attribute){ .name = copy(at, from->name, name), .len = value };
-        at += name + 1;
-        made->attributes[i].value = copy(at, from->value, value);
-        at += value + 1;
+    made->size = sizeof *made + structs + bytes;
+    struct room room = { made->bytes, made->bytes + structs };
+    struct weir_request *to = &made->request;
+    copy_contents(&room, request, to);
+    for (const struct weir_request *one = request->also; one != NULL; one = one->also) {
+        struct weir_request *next = take(&room, sizeof *next);
+        copy_contents(&room, one, next);
+        to->also = next;
+        to = next;
     }
     return made;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* request_copy.h - a request that outlives the bytes it was read from: of who waits, and asks again afterwards. */
+/* request_copy.h - a request, with those that follow it, that outlives the bytes it was read from: of who waits, and asks again
+   afterwards. */
 #ifndef WEIR_NET_REQUEST_COPY_H
 #define WEIR_NET_REQUEST_COPY_H
 
@@ -8,7 +9,7 @@
 struct request_copy {
     struct weir_request request;
     size_t size; /* bytes of all this */
-    struct weir_attribute attributes[];
+    char bytes[];
 };
 
 /* Freed with free(). NULL: out of memory. */

@@ -363,6 +363,15 @@ static void start_without_room(struct sharing *sharing, struct ask *ask)
     go_on(worker, sharing->last, begin(worker, sharing->last));
 }
 
+/* Parts that suffice, as long as no reload comes in between. */
+static size_t room_for(const struct weir_contract *contract, const struct weir_request *request)
+{
+    size_t limits = weir_contract_limit_count(contract), room = 0;
+    for (; request != NULL && room < WEIR_ASKS_MAX; request = request->also)
+        room += limits;
+    return room < WEIR_ASKS_MAX ? room : WEIR_ASKS_MAX;
+}
+
 static void on_start(struct decider *decider, struct ask *ask)
 {
     struct sharing *sharing = (struct sharing *)decider;
@@ -372,13 +381,13 @@ static void on_start(struct decider *decider, struct ask *ask)
         waiting_start(worker, decider, ask);
         return;
     }
-    size_t room = weir_contract_limit_count(contract);
+    size_t room = room_for(contract, ask->request);
     int result = WEIR_ERR_WAITER;
     struct consult *consult = NULL;
     for (unsigned i = 0; i < LOOKS_MAX && result == WEIR_ERR_WAITER; i++) {
         if (consult != NULL)
             consult_free(sharing, consult);
-        consult = consult_new(sharing, ask, room < WEIR_ASKS_MAX ? room : WEIR_ASKS_MAX);
+        consult = consult_new(sharing, ask, room);
         if (consult == NULL) {
             start_without_room(sharing, ask);
             return;

@@ -320,7 +320,7 @@ int turn_ask(struct turn *turn, enum ask_kind kind, const struct weir_request *r
     bool is_batch = turn->is_batch;
     ask->kind = (uint8_t)kind;
     ask->request = request;
-    ask->is_peek = request->is_peek;
+    ask->is_peek = weir_request_is_peek(request);
     ask->hold = hold;
     ask->started_at = conn->worker->now;
     conn->asks_pending++;

@@ -8,18 +8,23 @@
 #ifndef WEIR_RULE_ASK_H
 #define WEIR_RULE_ASK_H
 
+#include "base/sha256.h"
 #include "rule/key.h"
 #include "rule/request.h"
 
 /* Some 40 KB; lives on the stack of a decision. */
 struct questions {
-    uint32_t met[WEIR_ASKS_MAX];
-    struct weir_ask
-        asks[WEIR_ASKS_MAX]; /* in contract order; keys point into `keys`, retry ids into the request */
+    /* In contract order, no (limit, key) twice. Keys point into `keys`, retry ids into the request or `retries`; tag: a bit for
+       each of weir_request.also that asks. */
+    struct weir_ask asks[WEIR_ASKS_MAX];
     unsigned char keys[WEIR_ASKS_MAX][KEY_PLAIN_MAX];
     uint64_t lacking; /* bit i: the request lacks the key of asks[i], whose limit refuses such requests */
     uint64_t watched; /* bit i: asks[i] is of a limit that does not enforce here */
+    unsigned char retries[WEIR_ASKS_MAX]
+                         [SHA256_LEN]; /* of chains, where an id is spelled unlike the request has it */
     size_t count;
+    size_t answers; /* as many as there will be: each question for each who asks it */
+    bool is_chain;
 };
 _Static_assert(WEIR_ASKS_MAX <= 64, "questions have a bit each");
 
@@ -28,9 +33,14 @@ static inline uint64_t question_bit(size_t index)
     return UINT64_C(1) << index;
 }
 
-/* Write the questions of a request that was read. 0, or WEIR_ERR_ASKS. */
-int questions_write(const struct rules *rules, const struct request_values *values, uint64_t request_cost,
-                    struct questions *out);
+/* Read a request, and those that follow it, and write what they ask. 0, or as weir_contract_decide(); `fault` as for
+   request_read(). */
+int questions_write(const struct rules *rules, const struct weir_request *request, struct questions *out,
+                    struct weir_fault *fault);
+
+/* What they give back: costs are the requests' own, and no question is put together with another. */
+int questions_write_refund(const struct rules *rules, const struct weir_request *request,
+                           struct questions *out);
 
 /* Whether the limit is enforced for this key: the same answer for one key in every process, at any time. */
 bool rule_enforces(const struct rule *rule, const unsigned char *key, size_t key_len);

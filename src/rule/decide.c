@@ -148,6 +148,7 @@ int decide_questions(const struct asking *asking, const struct questions *questi
     out->limits = asking->rules->limits;
     out->count = questions->count;
     out->watched = questions->watched;
+    memset(out->asked_by, 0, out->count);
     return 0;
 }
 
@@ -159,30 +160,29 @@ void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *
 
 /* Limits of a fleet are among those it meets, and this call has no store to ask. */
 static __attribute__((noinline)) int decide_away(const struct weir_contract *contract,
-                                                 const struct asking *asking,
-                                                 const struct weir_request *request,
-                                                 struct questions *questions, struct weir_answer *out)
+                                                 const struct asking *asking, struct questions *questions,
+                                                 struct weir_answer *out)
 {
     struct weir_waiter_part parts[WEIR_ASKS_MAX];
     struct weir_waiter waiter = { .parts = parts,
                                   .part_room = WEIR_ASKS_MAX,
                                   .acquires = asking->permit != NULL };
-    return shared_decide_away(contract, asking, request, questions, &waiter, out);
+    return shared_decide_away(contract, asking, questions, &waiter, out);
 }
 
 static int decide_once(const struct weir_contract *contract, const struct asking *asking,
                        const struct weir_request *request, struct weir_answer *out)
 {
-    struct request_values values;
     struct questions questions;
-    int error = request_read(asking->rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(asking->rules, &values, request->cost, &questions);
+    int error = questions_write(asking->rules, request, &questions, NULL);
     if (error != 0)
         return error;
     if (asking->rules->is_apart && questions_have_shared(asking->rules, &questions))
-        return decide_away(contract, asking, request, &questions, out);
-    return decide_questions(asking, &questions, out);
+        return decide_away(contract, asking, &questions, out);
+    error = decide_questions(asking, &questions, out);
+    if (error == 0)
+        answer_spread(&questions, out);
+    return error;
 }
 
 static int decide(const struct weir_contract *contract, struct asking asking,
@@ -203,7 +203,8 @@ static int decide(const struct weir_contract *contract, struct asking asking,
 int weir_contract_decide(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                          struct weir_answer *out)
 {
-    return decide(contract, (struct asking){ .now = now, .is_peek = request->is_peek }, request, out);
+    return decide(contract, (struct asking){ .now = now, .is_peek = weir_request_is_peek(request) }, request,
+                  out);
 }
 
 int weir_contract_admit(const struct weir_contract *contract, const struct weir_attribute *attributes,
@@ -220,13 +221,16 @@ int weir_contract_admit(const struct weir_contract *contract, const struct weir_
 int weir_contract_reserve(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                           weir_ns hold, struct weir_answer *out, struct weir_reservation *ticket)
 {
-    struct asking asking = { .now = now, .is_peek = request->is_peek, .ticket = ticket, .hold = hold };
+    struct asking asking = {
+        .now = now, .is_peek = weir_request_is_peek(request), .ticket = ticket, .hold = hold
+    };
     return decide(contract, asking, request, out);
 }
 
 int weir_contract_acquire(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                           struct weir_answer *out, struct weir_permit *permit)
 {
-    return decide(contract, (struct asking){ .now = now, .is_peek = request->is_peek, .permit = permit },
+    return decide(contract,
+                  (struct asking){ .now = now, .is_peek = weir_request_is_peek(request), .permit = permit },
                   request, out);
 }

@@ -44,7 +44,8 @@ static inline bool decision_passes(const struct weir_decision *decision)
            || decision->outcome == WEIR_UNMETERED;
 }
 
-/* Decide what a request asks, under asking->rules. 0, WEIR_ERR_CHANGED, or as weir_contract_decide(). */
+/* Decide what a request asks, under asking->rules: a decision for each question. 0, WEIR_ERR_CHANGED, or as
+   weir_contract_decide(). */
 int decide_questions(const struct asking *asking, const struct questions *questions, struct weir_answer *out);
 
 /* The answer where no limit has a say. */
@@ -63,8 +64,12 @@ int wait_start(const struct rules *rules, const struct questions *questions, wei
 /* The waiter ends with nothing in it: no permit, no reservation. */
 void wait_end_empty(struct weir_waiter *waiter, const struct weir_decision *decision);
 
-/* Put one decision at its place in contract order. */
-void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched);
+/* Put one decision at its place in contract order, once for each who asked. */
+void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched,
+                   uint64_t asked_by);
+
+/* A decision for each question becomes one for each who asked it. */
+void answer_spread(const struct questions *questions, struct weir_answer *out);
 
 /* The answer after LOOKS_MAX looks. */
 void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *out);

@@ -12,17 +12,13 @@ static const struct weir_settlement nothing_settled = { .limit = WEIR_NO_LIMIT }
 static int refund_once(const struct rules *rules, const struct weir_request *request, weir_ns now,
                        struct weir_settlement *out)
 {
-    struct request_values values;
     struct questions questions;
     struct weir_ask asks[WEIR_ASKS_MAX];
     struct weir_settlement unseen;
     size_t count = 0;
-    int error = request_read(rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(rules, &values, request->cost, &questions);
+    int error = questions_write_refund(rules, request, &questions);
     for (size_t i = 0; error == 0 && i < questions.count; i++) {
-        struct weir_ask ask = questions.asks[i];
-        ask.cost = request->cost;
+        const struct weir_ask ask = questions.asks[i];
         bool is_elsewhere = rules->is_apart && rule_is_shared(&rules->list[ask.limit]);
         if (!ask.is_estimate || is_elsewhere || (questions.lacking & question_bit(i)) != 0)
             continue;
@@ -56,6 +52,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(struct weir_fault *fault
         va_list arguments;
         va_start(arguments, format);
         fault->attribute = attribute;
+        fault->request = 0;
         (void)vsnprintf(fault->message, sizeof fault->message, format, arguments); /* names are short */
         va_end(arguments);
     }

@@ -21,6 +21,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct weir_fault *fault
         va_list arguments;
         va_start(arguments, format);
         fault->attribute = attribute;
+        fault->request = 0;
         (void)vsnprintf(fault->message, sizeof fault->message, format, arguments); /* names are cut before */
         va_end(arguments);
     }
@@ -163,18 +164,4 @@ size_t request_match(const struct rules *rules, const struct request_values *val
 {
     return matcher_find(rules->matcher, values->values, values->has_ip ? &values->ip : NULL, met,
                         WEIR_ASKS_MAX);
-}
-
-int weir_contract_validate(const struct weir_contract *contract, const struct weir_request *request,
-                           struct weir_fault *out)
-{
-    const struct rules *rules = contract_rules(contract);
-    struct request_values values;
-    uint32_t met[WEIR_ASKS_MAX];
-    int error = request_read(rules, request, &values, out);
-    if (error != 0 || request_match(rules, &values, met) <= WEIR_ASKS_MAX)
-        return error;
-    (void)refuse(out, request->attribute_count, "the request meets more than %d limits: narrow their `when`",
-                 WEIR_ASKS_MAX);
-    return WEIR_ERR_ASKS;
 }

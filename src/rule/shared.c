@@ -49,19 +49,20 @@ static void put_shared(const struct rules *rules, const struct questions *questi
                                   .retry_id = ask->retry_id,
                                   .retry_id_len = ask->retry_id_len,
                                   .is_estimate = ask->is_estimate,
-                                  .is_watched = (questions->watched & question_bit(index)) != 0 };
+                                  .is_watched = (questions->watched & question_bit(index)) != 0,
+                                  .asked_by = ask->tag };
 }
 
 static bool is_apart(const struct rules *rules, const struct questions *questions, size_t index)
 {
-    return rule_is_shared(&rules->list[questions->met[index]])
+    return rule_is_shared(&rules->list[questions->asks[index].limit])
            && (questions->lacking & question_bit(index)) == 0;
 }
 
 bool questions_have_shared(const struct rules *rules, const struct questions *questions)
 {
     for (size_t i = 0; i < questions->count; i++)
-        if (rule_is_shared(&rules->list[questions->met[i]]))
+        if (rule_is_shared(&rules->list[questions->asks[i].limit]))
             return true;
     return false;
 }
@@ -80,7 +81,6 @@ void shared_take(const struct rules *rules, struct questions *questions, struct 
         }
         lacking |= (questions->lacking & question_bit(i)) != 0 ? question_bit(kept) : 0;
         watched |= (questions->watched & question_bit(i)) != 0 ? question_bit(kept) : 0;
-        questions->met[kept] = questions->met[i];
         questions->asks[kept++] = questions->asks[i];
     }
     questions->lacking = lacking;
@@ -106,20 +106,21 @@ static int look(const struct asking *asking, const struct questions *questions, 
             return WEIR_ERR_WAITER;
         waiter->parts[count].decision = out->each[i];
         waiter->parts[count].cost = questions->asks[i].cost;
+        waiter->parts[count].tag = questions->asks[i].tag;
         waiter->watched |= (out->watched & question_bit(i)) != 0 ? question_bit(count) : 0;
         count++;
     }
     waiter->decision = out->decision;
     waiter->waited = 0;
     waiter->count = count;
+    answer_spread(questions, out);
     return 0;
 }
 
-int shared_begin(const struct rules *rules, const struct weir_request *request, struct questions *questions,
-                 weir_ns patience, weir_ns now, struct weir_waiter *waiter, struct weir_answer *out,
-                 struct weir_shared *shared)
+int shared_begin(const struct rules *rules, bool is_peek, struct questions *questions, weir_ns patience,
+                 weir_ns now, struct weir_waiter *waiter, struct weir_answer *out, struct weir_shared *shared)
 {
-    struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
+    struct asking asking = { .rules = rules, .now = now, .is_peek = is_peek };
     shared_take(rules, questions, shared);
     waiter->is_tentative = false;
     bool refuses = questions_refusing(questions) != 0;
@@ -129,7 +130,7 @@ int shared_begin(const struct rules *rules, const struct weir_request *request, 
         return wait_questions(&asking, questions, patience, waiter, out);
     }
     int error;
-    if (request->is_peek || questions->count == (size_t)__builtin_popcountll(lacking)) {
+    if (is_peek || questions->count == (size_t)__builtin_popcountll(lacking)) {
         error = look(&asking, questions, waiter, out);
     } else {
         waiter->is_tentative = true;
@@ -143,18 +144,16 @@ int shared_begin(const struct rules *rules, const struct weir_request *request, 
 static int begin_once(const struct rules *rules, const struct weir_request *request, weir_ns now,
                       struct weir_waiter *waiter, struct weir_answer *out, struct weir_shared *shared)
 {
-    struct request_values values;
     struct questions questions;
-    int error = request_read(rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(rules, &values, request->cost, &questions);
+    bool is_peek = weir_request_is_peek(request);
+    int error = questions_write(rules, request, &questions, NULL);
     if (error != 0)
         return error;
     if (rules->is_apart)
-        return shared_begin(rules, request, &questions, request->wait, now, waiter, out, shared);
+        return shared_begin(rules, is_peek, &questions, request->wait, now, waiter, out, shared);
     shared->count = 0;
     waiter->is_tentative = false;
-    struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
+    struct asking asking = { .rules = rules, .now = now, .is_peek = is_peek };
     return wait_questions(&asking, &questions, request->wait, waiter, out);
 }
 
@@ -180,11 +179,8 @@ int weir_contract_shared(const struct weir_contract *contract, const struct weir
                          struct weir_shared *out)
 {
     const struct rules *rules = contract_rules(contract);
-    struct request_values values;
     struct questions questions;
-    int error = request_read(rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(rules, &values, request->cost, &questions);
+    int error = questions_write(rules, request, &questions, NULL);
     if (error != 0)
         return error;
     if (!rules->is_apart)
@@ -304,14 +300,13 @@ static void give(const struct weir_contract *contract, const struct asking *aski
 }
 
 int shared_decide_away(const struct weir_contract *contract, const struct asking *asking,
-                       const struct weir_request *request, struct questions *questions,
-                       struct weir_waiter *waiter, struct weir_answer *out)
+                       struct questions *questions, struct weir_waiter *waiter, struct weir_answer *out)
 {
     struct weir_shared shared;
     struct weir_outage outages[WEIR_ASKS_MAX];
     struct weir_decision each[WEIR_ASKS_MAX];
     struct weir_shared_met met[WEIR_ASKS_MAX];
-    int error = shared_begin(asking->rules, request, questions, 0, asking->now, waiter, out, &shared);
+    int error = shared_begin(asking->rules, asking->is_peek, questions, 0, asking->now, waiter, out, &shared);
     if (error != 0)
         return error;
     if (shared.count > 0) {
@@ -321,7 +316,7 @@ int shared_decide_away(const struct weir_contract *contract, const struct asking
         weir_contract_fall_back(contract, &shared, all, outages, asking->is_peek, asking->now, each);
         for (size_t i = 0; i < shared.count; i++)
             met[i] = (struct weir_shared_met){ shared.asks[i].limit, shared.asks[i].cost,
-                                               shared.asks[i].is_watched, each[i] };
+                                               shared.asks[i].is_watched, each[i], shared.asks[i].asked_by };
         weir_contract_end(contract, shared.rules, met, shared.count, waiter, asking->now, out);
     }
     give(contract, asking, waiter, out);

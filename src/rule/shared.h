@@ -21,14 +21,12 @@ struct weir_shared_size shared_size_of_key(const struct rules *rules, const stru
 bool questions_have_shared(const struct rules *rules, const struct questions *questions);
 
 /* As weir_contract_begin(), without waiting for more than `patience`; `waiter` has room for all. */
-int shared_begin(const struct rules *rules, const struct weir_request *request, struct questions *questions,
-                 weir_ns patience, weir_ns now, struct weir_waiter *waiter, struct weir_answer *out,
-                 struct weir_shared *shared);
+int shared_begin(const struct rules *rules, bool is_peek, struct questions *questions, weir_ns patience,
+                 weir_ns now, struct weir_waiter *waiter, struct weir_answer *out, struct weir_shared *shared);
 
 /* As weir_contract_decide() and its kin, where the store counts as away since the contract was loaded. Nothing waits. */
 int shared_decide_away(const struct weir_contract *contract, const struct asking *asking,
-                       const struct weir_request *request, struct questions *questions,
-                       struct weir_waiter *waiter, struct weir_answer *out);
+                       struct questions *questions, struct weir_waiter *waiter, struct weir_answer *out);
 
 /* The store cannot be had, and the limit refuses. */
 struct weir_decision decide_closed(const struct weir_shared_ask *ask, enum weir_reason reason, weir_ns now);

@@ -65,14 +65,14 @@ void shared_answer(const struct rules *rules, const struct weir_shared_met *met,
             each[i] = waiter->parts[i].decision;
         if (each[i].limit == WEIR_NO_LIMIT)
             continue;
-        answer_insert(out, &each[i], is_watched);
+        answer_insert(out, &each[i], is_watched, waiter->parts[i].tag);
         if (!is_watched)
             speak(&binding, &each[i], waiter->parts[i].cost);
     }
     for (size_t i = 0; i < count && out->count < WEIR_ASKS_MAX; i++) {
         struct weir_decision decision = met[i].decision;
         decision.limit = met[i].limit;
-        answer_insert(out, &decision, met[i].is_watched);
+        answer_insert(out, &decision, met[i].is_watched, met[i].asked_by);
         if (!met[i].is_watched)
             speak(&binding, &decision, met[i].cost);
     }

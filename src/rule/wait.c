@@ -41,6 +41,8 @@ static void answer_at_once(const struct rules *rules, const struct questions *qu
                            : each[asked++];
     out->count = questions->count;
     out->watched = questions->watched;
+    memset(out->asked_by, 0, out->count);
+    answer_spread(questions, out);
 }
 
 int wait_start(const struct rules *rules, const struct questions *questions, weir_ns patience, weir_ns now,
@@ -76,9 +78,11 @@ static int decide_at_once(const struct asking *asking, const struct questions *q
                           struct weir_waiter *waiter, struct weir_answer *out)
 {
     int error = decide_questions(asking, questions, out);
-    if (error == 0)
-        wait_end_empty(waiter, &out->decision);
-    return error;
+    if (error != 0)
+        return error;
+    wait_end_empty(waiter, &out->decision);
+    answer_spread(questions, out);
+    return 0;
 }
 
 int wait_questions(const struct asking *asking, const struct questions *questions, weir_ns patience,
@@ -93,16 +97,13 @@ static int start_once(const struct weir_contract *contract, const struct rules *
                       const struct weir_request *request, weir_ns now, struct weir_waiter *waiter,
                       struct weir_answer *out)
 {
-    struct request_values values;
     struct questions questions;
-    int error = request_read(rules, request, &values, NULL);
-    if (error == 0)
-        error = questions_write(rules, &values, request->cost, &questions);
+    int error = questions_write(rules, request, &questions, NULL);
     if (error != 0)
         return error;
-    struct asking asking = { .rules = rules, .now = now, .is_peek = request->is_peek };
+    struct asking asking = { .rules = rules, .now = now, .is_peek = weir_request_is_peek(request) };
     if (rules->is_apart && questions_have_shared(rules, &questions))
-        return shared_decide_away(contract, &asking, request, &questions, waiter, out);
+        return shared_decide_away(contract, &asking, &questions, waiter, out);
     return wait_questions(&asking, &questions, request->wait, waiter, out);
 }
 
@@ -125,18 +126,53 @@ int weir_contract_wait(const struct weir_contract *contract, const struct weir_r
 
 /* ---- Ending -------------------------------------------------------------------------------------------------------- */
 
-/* Asks were in the order of the contract of their day. */
-void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched)
+static bool goes_behind(const struct weir_answer *answer, size_t index, const struct weir_decision *decision,
+                        uint8_t asked_by)
+{
+    weir_limit_id limit = answer->each[index].limit;
+    return limit > decision->limit || (limit == decision->limit && answer->asked_by[index] > asked_by);
+}
+
+static void insert_one(struct weir_answer *out, const struct weir_decision *decision, bool is_watched,
+                       uint8_t asked_by)
 {
     size_t at = out->count++;
-    while (at > 0 && out->each[at - 1].limit > decision->limit) {
+    while (at > 0 && goes_behind(out, at - 1, decision, asked_by)) {
         out->each[at] = out->each[at - 1];
+        out->asked_by[at] = out->asked_by[at - 1];
         at--;
     }
     out->each[at] = *decision;
+    out->asked_by[at] = asked_by;
     uint64_t below = question_bit(at) - 1;
     out->watched =
         (out->watched & below) | ((out->watched & ~below) << 1) | (is_watched ? question_bit(at) : 0);
+}
+
+/* Asks were in the order of the contract of their day. */
+void answer_insert(struct weir_answer *out, const struct weir_decision *decision, bool is_watched,
+                   uint64_t asked_by)
+{
+    if (asked_by == 0)
+        asked_by = 1;
+    for (; asked_by != 0 && out->count < WEIR_ASKS_MAX; asked_by &= asked_by - 1)
+        insert_one(out, decision, is_watched, (uint8_t)__builtin_ctzll(asked_by));
+}
+
+static __attribute__((noinline)) void spread(const struct questions *questions, struct weir_answer *out)
+{
+    struct weir_decision each[WEIR_ASKS_MAX];
+    memcpy(each, out->each, questions->count * sizeof *each);
+    out->count = 0;
+    out->watched = 0;
+    for (size_t i = 0; i < questions->count; i++)
+        answer_insert(out, &each[i], (questions->watched & question_bit(i)) != 0, questions->asks[i].tag);
+}
+
+void answer_spread(const struct questions *questions, struct weir_answer *out)
+{
+    if (questions->is_chain)
+        spread(questions, out);
 }
 
 void weir_contract_waited(const struct weir_contract *contract, const struct weir_waiter *waiter,
@@ -150,7 +186,7 @@ void weir_contract_waited(const struct weir_contract *contract, const struct wei
     weir_waiter_answer(rules->set, waiter, each, &out->decision);
     for (size_t i = 0; i < waiter->count; i++)
         if (each[i].limit != WEIR_NO_LIMIT)
-            answer_insert(out, &each[i], (waiter->watched & question_bit(i)) != 0);
+            answer_insert(out, &each[i], (waiter->watched & question_bit(i)) != 0, waiter->parts[i].tag);
 }
 
 /* ---- Whether it is worth asking ---------------------------------------------------------------------------------------- */

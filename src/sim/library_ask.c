@@ -106,7 +106,7 @@ static bool fall_back(struct asking *asking, const struct weir_outage *outage, s
                             asking->is_peek, asking->now, each);
     for (size_t i = 0; i < shared->count; i++)
         met[i] = (struct weir_shared_met){ shared->asks[i].limit, shared->asks[i].cost,
-                                           shared->asks[i].is_watched, each[i] };
+                                           shared->asks[i].is_watched, each[i], shared->asks[i].asked_by };
     return note_spent(asking, met);
 }
 

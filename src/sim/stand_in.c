@@ -119,7 +119,8 @@ bool stand_in_decide(const struct stand_in *store, enum step_kind kind, bool is_
         struct weir_ask ask = ask_of(shared_ask);
         met[i] = (struct weir_shared_met){ .limit = shared_ask->limit,
                                            .cost = shared_ask->cost,
-                                           .is_watched = shared_ask->is_watched };
+                                           .is_watched = shared_ask->is_watched,
+                                           .asked_by = shared_ask->asked_by };
         if (!shared_ask->is_watched)
             met[i].decision = each[other++];
         else /* it takes when the others pass, and gives no permits */
