@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_resp_door.c - any bytes as commands of the Redis door: each gives a body that the call's reader takes or finds a fault of its
- * own in, or a reason; what a decision answers becomes exactly one reply of either version.
+ * fuzz_resp_door.c - any bytes as commands of the Redis door: each gives a call or a reason; what a decision answers becomes exactly
+ * one reply of either version, and one value of JSON.
  *
- * The way is the door's: resp_command_parse(), resp_call_body(), check_parse() or call_parse(), the contract, answer_json(),
- * resp_put_json(). A body says what the words said: nothing of an attribute may reach another member.
+ * The way is the door's: resp_command_parse(), resp_words_read(), the contract, answer_write(). A call says what the words said:
+ * nothing of an attribute may reach another member.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/resp.h"
 #include "wire/answer.h"
-#include "wire/call.h"
 #include "wire/json.h"
+#include "wire/resp_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -64,14 +64,17 @@ static void check_reply(const struct text *text)
     require(resp_next(&reader, &value) && resp_skip(&reader, &value) && reader.at == reader.end);
 }
 
-static void check_json(struct slice json)
+static void check_json(const struct text *text)
 {
-    static char room[4 * RESP_CALL_BODY_MAX], scratch_room[RESP_CALL_BODY_MAX];
-    for (int version = RESP2; version <= RESP3; version++) {
-        struct text out = text_of(room, sizeof room), scratch = text_of(scratch_room, sizeof scratch_room);
-        require(resp_put_json(&out, (enum resp_version)version, json, &scratch));
-        check_reply(&out);
-    }
+    static char scratch[ANSWER_MAX];
+    struct json json;
+    enum json_token token;
+    require(!text->is_cut);
+    json_init(&json, text->at, text->len, scratch, sizeof scratch);
+    do {
+        token = json_next(&json);
+        require(token != TOKEN_ERROR);
+    } while (token != TOKEN_END);
 }
 
 static struct text answer_room(void)
@@ -96,98 +99,72 @@ static void check_attributes(const struct weir_request *ask, const struct slice 
     }
 }
 
+static void check_forms(const struct weir_answer *answer, const struct answer_beside *beside)
+{
+    for (int form = ANSWER_JSON; form <= ANSWER_RESP3; form++) {
+        struct text out = answer_room();
+        answer_write(&out, (enum answer_form)form, answer, beside, now);
+        if (form == ANSWER_JSON)
+            check_json(&out);
+        else
+            check_reply(&out);
+    }
+}
+
 static void decide(const struct weir_request *ask)
 {
     struct weir_answer answer;
     struct weir_settlement settlement;
     struct answer_beside beside = { .expires_after = WEIR_NO_TIME };
-    struct text json = answer_room();
-    if (weir_contract_decide(contract, ask, now, &answer) != 0)
+    if (weir_contract_decide(contract, ask, now, &answer) != 0) {
+        struct weir_fault fault;
+        require(weir_contract_validate(contract, ask, &fault) != 0 && fault.message[0] != '\0');
         return;
-    answer_json(&json, &answer, &beside, now);
-    check_json(text_slice(&json));
-    json = answer_room();
-    if (weir_contract_refund(contract, ask, now, &settlement) == 0) {
-        answer_settlement_json(&json, &settlement, "tenants", false);
-        check_json(text_slice(&json));
     }
+    check_forms(&answer, &beside);
+    if (weir_contract_refund(contract, ask, now, &settlement) == 0)
+        for (int form = ANSWER_RESP2; form <= ANSWER_RESP3; form++) {
+            struct text out = answer_room();
+            answer_settlement(&out, (enum answer_form)form, &settlement, "tenants", false);
+            check_reply(&out);
+        }
     now += WEIR_SECOND / 64;
 }
 
-static void reserve(const struct weir_request *ask)
+static void reserve(const struct call_body *call)
 {
     struct weir_answer answer;
     struct weir_reservation ticket;
-    struct answer_beside beside = { .ticket = &ticket, .expires_after = CALL_EXPIRES_AFTER };
-    struct text json = answer_room();
-    if (weir_contract_reserve(contract, ask, now, CALL_EXPIRES_AFTER, &answer, &ticket) != 0)
-        return;
-    answer_json(&json, &answer, &beside, now);
-    check_json(text_slice(&json));
+    struct answer_beside beside = { .ticket = &ticket, .expires_after = call->expires_after };
+    if (weir_contract_reserve(contract, &call->ask, now, call->expires_after, &answer, &ticket) == 0)
+        check_forms(&answer, &beside);
 }
 
-static void check_fault(const struct check_fault *fault)
+/* What the readers of the HTTP API promise holds here, too. */
+static void follow(enum resp_call which, const struct call_body *call, const struct slice *words, size_t count)
 {
-    require(fault->message[0] != '\0' && strlen(fault->field) < sizeof fault->field
-            && strlen(fault->message) < sizeof fault->message);
-}
-
-static void read_check(struct slice body, const struct slice *words, size_t count)
-{
-    struct check_fault fault;
-    struct check_body check;
-    if (check_parse(&storage, body.at, body.len, &check, &fault) != 0) {
-        check_fault(&fault);
-        return;
-    }
-    require(!check.is_batch && check.count == 1);
-    check_attributes(&check.requests[0].ask, words, count);
-    decide(&check.requests[0].ask);
-}
-
-static void read_call(enum call call, struct slice body, const struct slice *words, size_t count)
-{
-    struct check_fault fault;
-    struct call_body read;
-    if (call_parse(call, &storage, body.at, body.len, &read, &fault) != 0) {
-        check_fault(&fault);
-        return;
-    }
-    if (read.handle.len == 0)
-        check_attributes(&read.ask, words, count);
-    if (call == CALL_RESERVE)
-        reserve(&read.ask);
-}
-
-static void follow(const struct resp_row *row, struct slice body, const struct slice *words, size_t count)
-{
-    static const enum call calls[] = {
-        [RESP_CALL_RESERVE] = CALL_RESERVE, [RESP_CALL_ACQUIRE] = CALL_ACQUIRE,
-        [RESP_CALL_REFUND] = CALL_REFUND,   [RESP_CALL_SETTLE] = CALL_SETTLE,
-        [RESP_CALL_CANCEL] = CALL_CANCEL,   [RESP_CALL_RENEW] = CALL_RENEW,
-        [RESP_CALL_RELEASE] = CALL_RELEASE, [RESP_CALL_RESET] = CALL_RESET,
-    };
-    check_json(body); /* it is JSON: one value, with as many members as it has */
-    if (row->call == RESP_CALL_CHECK || row->call == RESP_CALL_PEEK)
-        read_check(body, words, count);
-    else
-        read_call(calls[row->call], body, words, count);
+    require(call->ask.cost <= INT64_MAX && call->ask.wait <= WEIR_WAIT_MAX);
+    require(call->expires_after > 0 && call->expires_after <= CALL_EXPIRES_AFTER_MAX);
+    require(call->ask.attribute_count <= WEIR_ATTRIBUTES_MAX && call->handle.len <= TOKEN_MAX);
+    check_attributes(&call->ask, words, count);
+    if (which == RESP_CALL_RESERVE)
+        reserve(call);
+    else if (call->handle.len == 0)
+        decide(&call->ask);
 }
 
 static void handle(const struct resp_command *command)
 {
-    static char room[RESP_CALL_BODY_MAX];
-    char why[RESP_CALL_WHY_MAX] = "";
+    char why[RESP_WORDS_WHY_MAX] = "";
+    struct call_body call;
     const struct resp_row *row = command->count == 0 ? NULL : resp_find(command->words[0]);
     if (row == NULL)
         return;
     require(slice_equals_fold(command->words[0], slice_of(row->name)));
     if (row->handle != resp_weir)
         return;
-    struct text body = text_of(room, sizeof room);
-    if (resp_call_body(row->call, command->words + 1, command->count - 1, &body, why)) {
-        require(!body.is_cut);
-        follow(row, text_slice(&body), command->words + 1, command->count - 1);
+    if (resp_words_read(row->call, command->words + 1, command->count - 1, &storage, &call, why)) {
+        follow(row->call, &call, command->words + 1, command->count - 1);
         return;
     }
     struct text out = answer_room();

@@ -181,7 +181,7 @@ static void put_scalar(struct text *out, const struct resp_value *value, bool is
         text_json(out, value->text);
 }
 
-/* A reply of RESP3 as JSON: what resp_put_json() was given. */
+/* A reply of RESP3 as the JSON that the other doors answer. */
 static bool put_json(struct text *out, struct slice reply)
 {
     struct resp_reader reader = resp_reader_of(reply.at, reply.len);
@@ -210,20 +210,26 @@ static bool put_json(struct text *out, struct slice reply)
     return depth == 0 && !out->is_cut;
 }
 
-/* "ERR weir: field: detail" as a problem document. Gives the status that says the same. */
+/* Which member of a body the error is about, told by its sentence. */
+static struct slice field_of(struct slice detail)
+{
+    if (slice_equals(detail, slice_of(weir_error_text(WEIR_ERR_LIMIT))))
+        return SLICE("limit");
+    if (slice_equals(detail, slice_of(weir_error_text(WEIR_ERR_COST)))
+        || (detail.len > 5 && memcmp(detail.at, "COST ", 5) == 0))
+        return SLICE("cost");
+    return SLICE("");
+}
+
+/* "ERR weir: detail" as a problem document. Gives the status that says the same. */
 static unsigned put_problem(struct text *out, struct slice error)
 {
     static const char prefix[] = "ERR weir: ";
-    struct slice detail = error, field = SLICE("");
+    struct slice detail = error;
     if (error.len >= sizeof prefix - 1 && memcmp(error.at, prefix, sizeof prefix - 1) == 0)
         detail = (struct slice){ error.at + sizeof prefix - 1, error.len - (sizeof prefix - 1) };
-    const char *colon = memmem(detail.at, detail.len, ": ", 2);
-    if (colon != NULL && memchr(detail.at, ' ', (size_t)(colon - detail.at)) == NULL) {
-        field = (struct slice){ detail.at, (size_t)(colon - detail.at) };
-        detail = (struct slice){ colon + 2, detail.len - field.len - 2 };
-    }
     text_literal(out, "{\"field\":");
-    text_json(out, field);
+    text_json(out, field_of(detail));
     text_literal(out, ",\"detail\":");
     text_json(out, detail);
     text_literal(out, "}");

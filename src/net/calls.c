@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * calls.c - POST /v1/reserve, settle, cancel, refund, reset and reload.
+ * calls.c - POST /v1/reserve, settle, cancel, refund, reset and reload; and by any door the calls that have a body.
  *
  * Idea: reserve is a check whose cost is settled later, and is asked like one. The others change what is
  * counted and are answered at once, or when the shared store has (operate.c); what they name that is not there (a
@@ -20,7 +20,7 @@ static void answer_fault(struct turn *turn, const struct check_fault *fault)
     turn_error(turn, 400, fault->message, slice_of(fault->field), SLICE(""));
 }
 
-bool calls_read(const struct request *request, enum call call, struct call_body *out)
+static bool read_body(const struct request *request, enum call call, struct call_body *out)
 {
     struct check_fault fault;
     const struct check_storage *storage = &request->turn->conn->worker->storage;
@@ -80,20 +80,15 @@ void calls_answer_code(struct turn *turn, enum call call, const struct call_body
 
 /* ---- reserve --------------------------------------------------------------------------------------------- */
 
-void handle_reserve(struct request *request)
+static void reserve(struct turn *turn, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
-    struct call_body body;
-    if (!calls_read(request, CALL_RESERVE, &body))
-        return;
     if (!turn_reserve(turn, 1, false)) {
         turn_busy(turn);
         return;
     }
-    turn->is_always_200 = wants_200(request);
-    int code = turn_ask(turn, ASK_RESERVE, &body.ask, body.expires_after);
+    int code = turn_ask(turn, ASK_RESERVE, &body->ask, body->expires_after);
     if (code != 0)
-        calls_answer_code(turn, CALL_RESERVE, &body, code);
+        calls_answer_code(turn, CALL_RESERVE, body, code);
 }
 
 /* ---- settle, cancel, refund ------------------------------------------------------------------------------ */
@@ -133,71 +128,125 @@ int calls_refund(struct worker *worker, const struct weir_request *request, weir
     return code;
 }
 
-static void settle(struct request *request, enum call call)
+static void settle(struct turn *turn, enum call call, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
     struct worker *worker = turn->conn->worker;
     struct weir_settlement done;
-    struct call_body body;
     char limit[WEIR_NAME_MAX + 1];
-    if (!calls_read(request, call, &body))
-        return;
-    if (body.token.shared.len > 0) {
-        operate_settle(turn, call, &body);
+    if (body->token.shared.len > 0) {
+        operate_settle(turn, call, body);
         return;
     }
-    if (call == CALL_REFUND && operate_refund(turn, &body))
+    if (call == CALL_REFUND && operate_refund(turn, body))
         return;
-    int code = call == CALL_REFUND ? calls_refund(worker, &body.ask, turn->now, &done, limit)
-                                   : calls_settle(worker, call, &body, turn->now, &done, limit);
+    int code = call == CALL_REFUND ? calls_refund(worker, &body->ask, turn->now, &done, limit)
+                                   : calls_settle(worker, call, body, turn->now, &done, limit);
     if (code != 0) {
-        calls_answer_code(turn, call, &body, code);
+        calls_answer_code(turn, call, body, code);
         return;
     }
     counter_add(&worker->counters.dropped, done.dropped);
     char space[512];
     struct text text = text_of(space, sizeof space);
-    answer_settlement_json(&text, &done, limit[0] == '\0' ? NULL : limit, call == CALL_SETTLE);
+    answer_settlement(&text, turn_form(turn), &done, limit[0] == '\0' ? NULL : limit, call == CALL_SETTLE);
     turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
-}
-
-void handle_settle(struct request *request)
-{
-    settle(request, CALL_SETTLE);
-}
-
-void handle_cancel(struct request *request)
-{
-    settle(request, CALL_CANCEL);
-}
-
-void handle_refund(struct request *request)
-{
-    settle(request, CALL_REFUND);
 }
 
 /* ---- For operators --------------------------------------------------------------------------------------- */
 
-void handle_reset(struct request *request)
+static void reset(struct turn *turn, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
     const struct weir_contract *contract = turn->conn->worker->server->contract;
-    struct call_body body;
+    const struct weir_request *ask = &body->ask;
     struct check_fault fault;
     struct weir_fault found;
-    if (!calls_read(request, CALL_RESET, &body) || operate_reset(turn, &body))
+    if (operate_reset(turn, body))
         return;
-    int code = weir_contract_reset(contract, body.limit, body.ask.attributes, body.ask.attribute_count, &found);
+    int code = weir_contract_reset(contract, body->limit, ask->attributes, ask->attribute_count, &found);
     if (code == 0) {
         turn_body(turn, 204, SLICE(""), SLICE(""));
     } else if (code == WEIR_ERR_LIMIT) {
         turn_error(turn, 404, weir_error_text(code), SLICE("limit"), SLICE(""));
     } else if (code == WEIR_ERR_ATTRIBUTE) {
-        call_fault_attribute(&fault, CALL_RESET, &body, found.attribute, found.message);
+        call_fault_attribute(&fault, CALL_RESET, body, found.attribute, found.message);
         answer_fault(turn, &fault);
     } else {
         turn_error(turn, 500, weir_error_text(code), SLICE(""), SLICE(""));
     }
+}
+
+/* ---- All of them ----------------------------------------------------------------------------------------- */
+
+void calls_serve(struct turn *turn, enum call call, const struct call_body *body)
+{
+    switch (call) {
+    case CALL_RESERVE:
+        reserve(turn, body);
+        break;
+    case CALL_ACQUIRE:
+        permits_acquire(turn, body);
+        break;
+    case CALL_RENEW:
+        permits_renew(turn, body);
+        break;
+    case CALL_RELEASE:
+        permits_release(turn, body);
+        break;
+    case CALL_RESET:
+        reset(turn, body);
+        break;
+    default:
+        settle(turn, call, body);
+    }
+}
+
+static void serve(struct request *request, enum call call)
+{
+    struct call_body body;
+    if (!read_body(request, call, &body))
+        return;
+    request->turn->is_always_200 = wants_200(request);
+    calls_serve(request->turn, call, &body);
+}
+
+void handle_reserve(struct request *request)
+{
+    serve(request, CALL_RESERVE);
+}
+
+void handle_settle(struct request *request)
+{
+    serve(request, CALL_SETTLE);
+}
+
+void handle_cancel(struct request *request)
+{
+    serve(request, CALL_CANCEL);
+}
+
+void handle_refund(struct request *request)
+{
+    serve(request, CALL_REFUND);
+}
+
+void handle_acquire(struct request *request)
+{
+    serve(request, CALL_ACQUIRE);
+}
+
+void handle_renew(struct request *request)
+{
+    serve(request, CALL_RENEW);
+}
+
+void handle_release(struct request *request)
+{
+    serve(request, CALL_RELEASE);
+}
+
+void handle_reset(struct request *request)
+{
+    serve(request, CALL_RESET);
 }
 
 void handle_reload(struct request *request)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* calls.h - what the handlers of calls with a body have in common: reading it, and the words for what is wrong. */
+/* calls.h - the calls that have a body, once it is read; and the words for what is wrong with it. */
 #ifndef WEIR_NET_CALLS_H
 #define WEIR_NET_CALLS_H
 
@@ -8,8 +8,13 @@
 
 struct worker;
 
-/* Read the body; else the turn is answered. */
-bool calls_read(const struct request *request, enum call call, struct call_body *out);
+/* Serve a call: the turn is answered, now or later. The body is borrowed. */
+void calls_serve(struct turn *turn, enum call call, const struct call_body *body);
+
+/* Those of permits (permits.c). */
+void permits_acquire(struct turn *turn, const struct call_body *body);
+void permits_renew(struct turn *turn, const struct call_body *body);
+void permits_release(struct turn *turn, const struct call_body *body);
 
 /* The contract could not do what the body says: find the words for it. `body`: NULL where only the code matters. */
 void calls_answer_code(struct turn *turn, enum call call, const struct call_body *body, int code);

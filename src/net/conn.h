@@ -101,8 +101,10 @@ struct protocol {
     /* Write that the turn could not be served. */
     void (*error)(struct turn *turn, unsigned status, const char *detail, struct slice field,
                   struct slice extra, struct text *out);
-    /* Answer the turn with a body: JSON, or text of `content_type`; empty: it is done. */
+    /* Answer the turn with a body: as form() says, or text of `content_type`; empty: it is done. */
     void (*body)(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
+    /* How members of answers are written; NULL: in JSON. */
+    enum answer_form (*form)(const struct turn *turn);
     /* A reply that was kept until its turn came. `ends`: it is the connection's last, which may_end() allowed. */
     bool (*may_end)(const struct turn *turn);
     void (*write)(struct turn *turn, bool ends);
@@ -262,7 +264,8 @@ bool turn_hold(struct turn *turn, size_t bytes);
 /* Answer a turn that could not be served. `extra`: of HTTP, lines of the head. */
 void turn_error(struct turn *turn, unsigned status, const char *detail, struct slice field, struct slice extra);
 
-/* Answer a turn with a body, as protocol->body. */
+/* Answer a turn with a body, as protocol->body; and how its members are written. */
+enum answer_form turn_form(const struct turn *turn);
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body);
 
 /* ---- verdict.c: asking ----------------------------------------------------------------------------------- */

@@ -269,6 +269,12 @@ void turn_error(struct turn *turn, unsigned status, const char *detail, struct s
     turn_end(turn, status, text);
 }
 
+enum answer_form turn_form(const struct turn *turn)
+{
+    const struct protocol *protocol = turn->conn->protocol;
+    return protocol->form == NULL ? ANSWER_JSON : protocol->form(turn);
+}
+
 void turn_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
 {
     turn->conn->protocol->body(turn, status, content_type, body);

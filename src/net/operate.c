@@ -117,7 +117,7 @@ static void reply_settlement(struct operating *operating)
     counter_add(&operating->worker->counters.dropped, both.dropped);
     char space[512];
     struct text text = text_of(space, sizeof space);
-    answer_settlement_json(&text, &both, limit, operating->call == CALL_SETTLE);
+    answer_settlement(&text, turn_form(operating->turn), &both, limit, operating->call == CALL_SETTLE);
     turn_body(operating->turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }
 
@@ -146,7 +146,7 @@ static void reply_renewed(struct operating *operating)
     weir_ns now = now_of(operating);
     char space[128];
     struct text text = text_of(space, sizeof space);
-    answer_renewed_json(&text, until > now ? until - now : 0);
+    answer_renewed(&text, turn_form(operating->turn), until > now ? until - now : 0);
     turn_body(operating->turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }
 
@@ -164,7 +164,7 @@ static void reply_released(struct operating *operating)
     counter_add(&counters->releases[operating->outcome], 1);
     char space[128];
     struct text text = text_of(space, sizeof space);
-    answer_released_json(&text, was_held);
+    answer_released(&text, turn_form(operating->turn), was_held);
     turn_body(operating->turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }
 

@@ -112,88 +112,75 @@ void permits_return(struct conn *conn)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
-void handle_acquire(struct request *request)
+void permits_acquire(struct turn *turn, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
-    struct call_body body;
-    if (!calls_read(request, CALL_ACQUIRE, &body))
-        return;
-    if (body.is_bound && !reserve_bound(turn->conn, turn->now)) {
+    if (body->is_bound && !reserve_bound(turn->conn, turn->now)) {
         turn_error(turn, 400, "bind: this connection has 128 permits already: release some, or open another",
                    SLICE("bind"), SLICE(""));
         return;
     }
-    turn->is_bound = body.is_bound;
+    turn->is_bound = body->is_bound;
     if (!turn_reserve(turn, 1, false)) {
         turn_busy(turn);
         return;
     }
-    turn->is_always_200 = wants_200(request);
-    int code = turn_ask(turn, ASK_ACQUIRE, &body.ask, 0);
+    int code = turn_ask(turn, ASK_ACQUIRE, &body->ask, 0);
     if (code != 0)
-        calls_answer_code(turn, CALL_ACQUIRE, &body, code);
+        calls_answer_code(turn, CALL_ACQUIRE, body, code);
 }
 
-void handle_renew(struct request *request)
+void permits_renew(struct turn *turn, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
-    struct call_body body;
     weir_ns expires_at;
-    if (!calls_read(request, CALL_RENEW, &body))
-        return;
-    if (body.token.shared.len > 0) {
-        operate_renew(turn, &body);
+    if (body->token.shared.len > 0) {
+        operate_renew(turn, body);
         return;
     }
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    int code = weir_renew(limiter, body.handle.at, body.handle.len, turn->now, &expires_at);
+    int code = weir_renew(limiter, body->handle.at, body->handle.len, turn->now, &expires_at);
     if (code != 0) {
-        calls_answer_code(turn, CALL_RENEW, &body, code);
+        calls_answer_code(turn, CALL_RENEW, body, code);
         return;
     }
     bool is_lost = expires_at == WEIR_NO_TIME;
     counter_add(&worker->counters.permits[is_lost ? PERMIT_LOST : PERMIT_RENEWED], 1);
     if (is_lost) {
-        permits_unbind(conn, body.handle);
+        permits_unbind(conn, body->handle);
         turn_error(
             turn, 404,
             "the permit has expired or was released, and another may have its place: stop what it covered",
             SLICE("permit"), SLICE(""));
         return;
     }
-    permits_renewed(conn, body.handle, expires_at);
+    permits_renewed(conn, body->handle, expires_at);
     char space[128];
     struct text text = text_of(space, sizeof space);
-    answer_renewed_json(&text, expires_at > turn->now ? expires_at - turn->now : 0);
+    answer_renewed(&text, turn_form(turn), expires_at > turn->now ? expires_at - turn->now : 0);
     turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }
 
-void handle_release(struct request *request)
+void permits_release(struct turn *turn, const struct call_body *body)
 {
-    struct turn *turn = request->turn;
     struct conn *conn = turn->conn;
     struct worker *worker = conn->worker;
-    struct call_body body;
     bool was_held;
-    if (!calls_read(request, CALL_RELEASE, &body))
-        return;
-    if (body.token.shared.len > 0) {
-        operate_release(turn, &body);
+    if (body->token.shared.len > 0) {
+        operate_release(turn, body);
         return;
     }
     struct weir *limiter = weir_contract_limiter(worker->server->contract);
-    int code = weir_release(limiter, body.handle.at, body.handle.len, turn->now, &was_held);
+    int code = weir_release(limiter, body->handle.at, body->handle.len, turn->now, &was_held);
     if (code != 0) {
-        calls_answer_code(turn, CALL_RELEASE, &body, code);
+        calls_answer_code(turn, CALL_RELEASE, body, code);
         return;
     }
-    permits_unbind(conn, body.handle);
+    permits_unbind(conn, body->handle);
     counter_add(&worker->counters.permits[was_held ? PERMIT_RELEASED : PERMIT_LOST], 1);
-    counter_add(&worker->counters.releases[body.outcome], 1);
+    counter_add(&worker->counters.releases[body->outcome], 1);
     char space[128];
     struct text text = text_of(space, sizeof space);
-    answer_released_json(&text, was_held);
+    answer_released(&text, turn_form(turn), was_held);
     turn_body(turn, 200, ANSWER_TYPE_JSON, text_slice(&text));
 }

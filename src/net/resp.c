@@ -8,7 +8,6 @@
  */
 #include "net/resp.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -45,41 +44,32 @@ void resp_fail(struct resp_request *request, const char *format, ...)
     turn_end(request->turn, 400, out);
 }
 
+/* The sentence says which word it means: the field is that of a body. */
 static void write_error(struct turn *turn, unsigned status, const char *detail, struct slice field,
                         struct slice extra, struct text *out)
 {
     char line[512];
     struct text text = text_of(line, sizeof line);
-    (void)turn, (void)status, (void)extra;
+    (void)turn, (void)status, (void)field, (void)extra;
     text_literal(&text, "ERR weir: ");
-    if (field.len > 0) {
-        text_slice_add(&text, field);
-        text_literal(&text, ": ");
-    }
     text_string(&text, detail);
     resp_put_error(out, text_slice(&text));
 }
 
-/* Our own JSON: it is whole and fits. */
-static void put_json(const struct turn *turn, struct slice json, struct text *out)
+static enum answer_form form_of(const struct turn *turn)
 {
-    struct worker *worker = turn->conn->worker;
-    struct text scratch = text_of(worker->storage.scratch, worker->storage.scratch_cap);
-    bool is_put = resp_put_json(out, resp_version_of(turn), json, &scratch);
-    assert(is_put);
+    return turn->minor == 3 ? ANSWER_RESP3 : ANSWER_RESP2;
 }
 
 static unsigned write_decision(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
                                struct slice token, struct text *out)
 {
-    struct worker *worker = turn->conn->worker;
-    struct text json = text_of(worker->aside_json, ANSWER_MAX);
     struct answer_beside beside = answer_beside_of(ask, verdict, token);
-    answer_json(&json, &verdict->answer, &beside, verdict->now);
-    put_json(turn, text_slice(&json), out);
+    answer_write(out, form_of(turn), &verdict->answer, &beside, verdict->now);
     return answer_status(&verdict->answer, ANSWER_CHECK);
 }
 
+/* A body is in our form already. */
 static void write_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
 {
     (void)content_type;
@@ -87,7 +77,7 @@ static void write_body(struct turn *turn, unsigned status, struct slice content_
     if (body.len == 0)
         resp_put_simple(out, SLICE("OK"));
     else
-        put_json(turn, body, out);
+        text_slice_add(out, body);
     turn_end(turn, status, out);
 }
 
@@ -163,6 +153,11 @@ static void say_unknown(struct resp_request *request)
               (int)(name.len < 128 ? name.len : 128), name.at, (int)text.len, args);
 }
 
+static bool has_words(const struct resp_row *row, size_t count)
+{
+    return row->arity >= 0 ? count == (size_t)row->arity : count >= (size_t)-row->arity;
+}
+
 static void dispatch(struct resp_request *request)
 {
     const struct conn *conn = request->turn->conn;
@@ -173,10 +168,13 @@ static void dispatch(struct resp_request *request)
         say_unknown(request);
     } else if (conn->role == ROLE_NONE && row->needs != ROLE_NONE) {
         resp_fail(request, "NOAUTH Authentication required.");
-    } else if (row->arity >= 0 ? request->count != (size_t)row->arity : request->count < (size_t)-row->arity) {
+    } else if (row->handle != resp_weir && !has_words(row, request->count)) { /* those say which is missing */
         resp_fail(request, "ERR wrong number of arguments for '%s' command", row->name);
     } else if (conn->role < row->needs) {
-        resp_fail(request, "NOPERM this command needs an admin token, or the admin socket");
+        resp_fail(request,
+                  "NOPERM %s needs an admin token: AUTH with one, or call the HTTP API at the admin socket "
+                  "(curl --unix-socket)",
+                  row->name);
     } else {
         request->turn->door = (uint8_t)row->door;
         row->handle(request);
@@ -246,6 +244,7 @@ const struct protocol protocol_resp = {
     .decision = write_decision,
     .error = write_error,
     .body = write_body,
+    .form = form_of,
     .may_end = may_end,
     .write = write_kept,
     .turns_max = TURNS_MAX,

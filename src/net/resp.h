@@ -3,7 +3,7 @@
  * resp.h - the door that speaks the Redis protocol: what its files share.
  *
  * Idea: any Redis client is a client of weir. A command takes a turn in its connection's line like any request; decisions go
- * the way of the HTTP calls (wire/resp_json.h), and what clients say to a server about themselves (HELLO, AUTH, CLIENT, INFO) is
+ * the way of the HTTP calls (wire/resp_words.h), and what clients say to a server about themselves (HELLO, AUTH, CLIENT, INFO) is
  * answered as Redis answers it, so that they connect. CL.THROTTLE brings its limit along.
  *
  * Files: resp.c reads and sends, resp_table.c knows the commands, resp_session.c speaks of the connection, resp_call.c and
@@ -14,7 +14,7 @@
 
 #include "net/conn.h"
 #include "wire/resp.h"
-#include "wire/resp_json.h"
+#include "wire/resp_words.h"
 
 struct worker;
 

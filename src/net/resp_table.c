@@ -44,8 +44,9 @@ const size_t resp_row_count = sizeof resp_rows / sizeof *resp_rows;
 
 const struct resp_row *resp_find(struct slice name)
 {
+    char first = name.len == 0 ? '\0' : ascii_lower(name.at[0]);
     for (size_t i = 0; i < resp_row_count; i++)
-        if (slice_equals_fold(name, slice_of(resp_rows[i].name)))
+        if (resp_rows[i].name[0] == first && slice_equals_fold(name, slice_of(resp_rows[i].name)))
             return &resp_rows[i];
     return NULL;
 }

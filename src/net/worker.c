@@ -356,8 +356,6 @@ static bool make_memory(struct worker *worker)
     struct check_storage *storage = &worker->storage;
     char *out = malloc(WORKER_OUTPUT);
     char *aside = malloc(ANSWER_MAX);
-    worker->aside_json = malloc(ANSWER_MAX);
-    worker->call_body = malloc(RESP_CALL_BODY_MAX);
     worker->out = text_of(out, WORKER_OUTPUT);
     worker->aside = text_of(aside, ANSWER_MAX);
     worker->input = malloc(WORKER_INPUT);
@@ -368,17 +366,15 @@ static bool make_memory(struct worker *worker)
     storage->attributes = malloc(CHECK_ATTRIBUTES_MAX * sizeof *storage->attributes);
     storage->scratch_cap = CHECK_BODY_MAX;
     storage->scratch = malloc(CHECK_BODY_MAX);
-    return out != NULL && aside != NULL && worker->aside_json != NULL && worker->call_body != NULL
-           && worker->input != NULL && storage->requests != NULL && storage->attributes != NULL
-           && storage->scratch != NULL && (worker->joint != NULL || !worker->server->store.is_there);
+    return out != NULL && aside != NULL && worker->input != NULL && storage->requests != NULL
+           && storage->attributes != NULL && storage->scratch != NULL
+           && (worker->joint != NULL || !worker->server->store.is_there);
 }
 
 static void free_memory(struct worker *worker)
 {
     free(worker->out.at);
     free(worker->aside.at);
-    free(worker->aside_json);
-    free(worker->call_body);
     free(worker->input);
     free(worker->joint);
     free(worker->storage.requests);

@@ -28,7 +28,6 @@
 #include "net/ticker.h"
 #include "net/waiting.h"
 #include "wire/call.h"
-#include "wire/resp_json.h"
 
 /* Bytes of one read: 64 KiB hold hundreds of pipelined requests. */
 #define WORKER_INPUT ((size_t)64 << 10)
@@ -150,8 +149,6 @@ struct worker {
     char *input;
     struct text out;   /* replies of the active connection */
     struct text aside; /* one reply that must wait for its turn */
-    char *aside_json;  /* one in JSON, that becomes another protocol's: ANSWER_MAX bytes */
-    char *call_body;   /* a command as the body of a call: RESP_CALL_BODY_MAX bytes */
     struct http1_head head;
     struct check_storage storage;
     struct weir_identity identity;

@@ -1,70 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * answer.c - the numbers of a decision as JSON and as reply fields.
+ * answer.c - the numbers of a decision in batches, problem documents and reply fields.
  *
  * Rounding goes one way: published seconds up (a wait that is refused is at least 1), tokens down. Where a
  * decision is undecided its counts are not known, so they are null here and absent there.
  *
- * Elsewhere: the HTTP envelope (response.c); the sentence of a problem document (detail.c).
+ * Elsewhere: the members of an answer (answer_members.c); the HTTP envelope (response.c); the sentence of a problem document (detail.c).
  */
 #include "wire/answer.h"
 
+#include "wire/answer_members.h"
 #include "wire/detail.h"
 
 /* Bounds of published numbers: Structured Fields end at 15 digits, and clients keep seconds in 32 bits. */
 #define INTEGER_MAX UINT64_C(999999999999999)
 #define SECONDS_MAX UINT64_C(2147483647)
 
-/* Whether the caller may go on. */
-static bool passes(enum weir_outcome outcome)
-{
-    return outcome == WEIR_ALLOW || outcome == WEIR_WAIT || outcome == WEIR_DUPLICATE
-           || outcome == WEIR_UNMETERED;
-}
-
-static bool is_decided(const struct weir_decision *decision)
-{
-    return decision->outcome != WEIR_UNMETERED && decision->outcome != WEIR_REFUSED;
-}
-
-/* Whether the decision has numbers of a limit. */
-static bool has_numbers(const struct weir_decision *decision)
-{
-    return decision->limit != WEIR_NO_LIMIT && is_decided(decision)
-           && decision->reason != WEIR_REASON_MISSING_KEY;
-}
-
 /* The same, and they are finite: a key that is never counted has none to publish in fields. */
 static bool has_finite_numbers(const struct weir_decision *decision)
 {
-    return has_numbers(decision) && decision->capacity != WEIR_UNLIMITED
+    return answer_has_numbers(decision) && decision->capacity != WEIR_UNLIMITED
            && decision->remaining != WEIR_UNLIMITED;
-}
-
-/* The limit of a decision, in the set it was made under; NULL for none. */
-static const struct weir_contract_limit *limit_of(const struct weir_answer *answer,
-                                                  const struct weir_decision *decision)
-{
-    return decision->limit == WEIR_NO_LIMIT || answer->limits == NULL ? NULL : &answer->limits[decision->limit];
-}
-
-/* Whether each[i] only says what would have been. */
-static bool is_watched(const struct weir_answer *answer, size_t i)
-{
-    return (answer->watched >> i & 1) != 0;
 }
 
 /* The limit that says how the refusal looks; NULL: nobody does. */
 static const struct weir_contract_limit *replies(const struct weir_answer *answer)
 {
     enum weir_outcome outcome = answer->decision.outcome;
-    return outcome == WEIR_DENY || outcome == WEIR_NEVER ? limit_of(answer, &answer->decision) : NULL;
+    return outcome == WEIR_DENY || outcome == WEIR_NEVER ? answer_limit_of(answer, &answer->decision) : NULL;
 }
 
 unsigned answer_status(const struct weir_answer *answer, enum answer_door door)
 {
     const struct weir_contract_limit *limit = replies(answer);
-    if (passes(answer->decision.outcome))
+    if (answer_passes(answer->decision.outcome))
         return 200;
     if (door == ANSWER_AUTH_NGINX)
         return 403;
@@ -74,27 +43,6 @@ unsigned answer_status(const struct weir_answer *answer, enum answer_door door)
 }
 
 /* ---- Lengths of time ------------------------------------------------------------------------------------- */
-
-/*
- * How long to wait, exactly; WEIR_NO_TIME where none is known. 0 only for an allowed request: whatever else
- * comes back with a retry time that has passed already is told the smallest wait there is.
- */
-static weir_ns retry_after(const struct weir_decision *decision, weir_ns now)
-{
-    if (decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_DUPLICATE) /* which was allowed */
-        return 0;
-    if (decision->outcome == WEIR_NEVER || decision->outcome == WEIR_UNMETERED
-        || decision->retry_at == WEIR_NO_TIME)
-        return WEIR_NO_TIME;
-    return decision->retry_at > now ? decision->retry_at - now : 1;
-}
-
-static weir_ns reset_after(const struct weir_decision *decision, weir_ns now)
-{
-    if (!has_numbers(decision) || decision->reset_at == WEIR_NO_TIME)
-        return WEIR_NO_TIME;
-    return decision->reset_at > now ? decision->reset_at - now : 0;
-}
 
 /* Whole seconds, rounded up. */
 static uint64_t seconds_up(weir_ns ns)
@@ -106,8 +54,8 @@ static uint64_t seconds_up(weir_ns ns)
 /* What Retry-After says; 0: nothing (the request passed, or no wait helps). */
 static uint64_t retry_seconds(const struct weir_decision *decision, weir_ns now)
 {
-    weir_ns wait = retry_after(decision, now);
-    if (passes(decision->outcome))
+    weir_ns wait = answer_retry_after(decision, now);
+    if (answer_passes(decision->outcome))
         return 0;
     if (wait == WEIR_NO_TIME) /* undecided and nothing known: soon, as the cause is ours and passes */
         return decision->outcome == WEIR_REFUSED ? 1 : 0;
@@ -128,165 +76,6 @@ static void json_word(struct text *out, const char *word)
     text_literal(out, "\"");
 }
 
-/* The name of a decision's limit, whose letters need no escapes either. */
-static void json_limit(struct text *out, const struct weir_answer *answer, const struct weir_decision *decision)
-{
-    const struct weir_contract_limit *limit = limit_of(answer, decision);
-    json_word(out, limit == NULL ? NULL : limit->name);
-}
-
-/* A count; null where it is not known or has no bound. */
-static void json_count(struct text *out, bool is_known, uint64_t count)
-{
-    if (is_known && count != WEIR_UNLIMITED)
-        text_u64(out, count);
-    else
-        text_literal(out, "null");
-}
-
-static void json_seconds(struct text *out, weir_ns ns)
-{
-    if (ns == WEIR_NO_TIME)
-        text_literal(out, "null");
-    else
-        text_seconds(out, ns);
-}
-
-/* ,"capacity":...,"reset_after":... */
-static void json_numbers(struct text *out, const struct weir_decision *decision, weir_ns now)
-{
-    text_literal(out, ",\"capacity\":");
-    json_count(out, decision->limit != WEIR_NO_LIMIT, decision->capacity);
-    text_literal(out, ",\"remaining\":");
-    json_count(out, has_numbers(decision), decision->remaining);
-    text_literal(out, ",\"retry_after\":");
-    json_seconds(out, retry_after(decision, now));
-    text_literal(out, ",\"reset_after\":");
-    json_seconds(out, reset_after(decision, now));
-}
-
-/* The members of a decision, from "decision" to "limits", without braces. */
-static void json_members(struct text *out, const struct weir_answer *answer, weir_ns now)
-{
-    const struct weir_decision *decision = &answer->decision;
-    text_literal(out, "\"decision\":");
-    json_word(out, weir_outcome_name(decision->outcome));
-    text_literal(out, ",\"limit\":");
-    json_limit(out, answer, decision);
-    text_literal(out, ",\"policy\":");
-    json_word(out, weir_policy_name(decision->policy));
-    text_literal(out, ",\"reason\":");
-    json_word(out, weir_reason_name(decision->reason));
-    json_numbers(out, decision, now);
-    text_literal(out, ",\"limits\":[");
-    for (size_t i = 0; i < answer->count; i++) {
-        const struct weir_decision *each = &answer->each[i];
-        text_string(out, i == 0 ? "{\"limit\":" : ",{\"limit\":");
-        json_limit(out, answer, each);
-        text_literal(out, ",\"decision\":");
-        json_word(out, weir_outcome_name(each->outcome));
-        json_numbers(out, each, now);
-        text_string(out, is_watched(answer, i) ? ",\"enforced\":false}" : "}");
-    }
-    text_literal(out, "]");
-}
-
-/* The text of a reservation or a permit; false: there is none. */
-static bool json_token_text(struct text *out, const char *member, const void *own, size_t own_len,
-                            struct slice joint)
-{
-    if (own_len == 0 && joint.len == 0)
-        return false;
-    text_string(out, member);
-    if (joint.len > 0)
-        base64url_encode(out, joint.at, joint.len);
-    else
-        base64url_encode(out, own, own_len);
-    text_literal(out, "\"");
-    return true;
-}
-
-static void json_ticket(struct text *out, const struct answer_beside *beside)
-{
-    const struct weir_reservation *ticket = beside->ticket;
-    if (!json_token_text(out, ",\"reservation\":\"", ticket->bytes, ticket->len, beside->joint)) {
-        text_literal(out, ",\"reservation\":null,\"expires_after\":null");
-        return;
-    }
-    text_literal(out, ",\"expires_after\":");
-    text_seconds(out, beside->expires_after);
-}
-
-static void json_permit(struct text *out, const struct answer_beside *beside)
-{
-    const struct weir_permit *permit = beside->permit;
-    if (!json_token_text(out, ",\"permit\":\"", permit->bytes, permit->len, beside->joint)) {
-        text_literal(out, ",\"permit\":null,\"fence\":null,\"expires_after\":null");
-        return;
-    }
-    text_literal(out, ",\"fence\":");
-    text_u64(out, permit->fence);
-    text_literal(out, ",\"expires_after\":");
-    text_seconds(out, beside->expires_after);
-}
-
-static void json_beside(struct text *out, const struct answer_beside *beside)
-{
-    if (beside == NULL)
-        return;
-    if (beside->has_waited) {
-        text_literal(out, ",\"waited\":");
-        text_seconds(out, beside->waited);
-    }
-    if (beside->ticket != NULL)
-        json_ticket(out, beside);
-    if (beside->permit != NULL)
-        json_permit(out, beside);
-}
-
-void answer_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
-                 weir_ns now)
-{
-    text_literal(out, "{");
-    json_members(out, answer, now);
-    json_beside(out, beside);
-    text_literal(out, "}");
-}
-
-void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
-                            bool has_charge)
-{
-    bool is_known = settlement->limit != WEIR_NO_LIMIT || limit != NULL;
-    text_literal(out, "{");
-    if (has_charge) {
-        text_literal(out, "\"charged\":");
-        text_u64(out, settlement->charged);
-        text_literal(out, ",\"dropped\":");
-        text_u64(out, settlement->dropped);
-        text_literal(out, ",");
-    }
-    text_literal(out, "\"returned\":");
-    text_u64(out, settlement->returned);
-    text_literal(out, ",\"remaining\":");
-    json_count(out, is_known, settlement->remaining);
-    text_literal(out, ",\"limit\":");
-    json_word(out, limit);
-    text_string(out, settlement->is_repeated ? ",\"repeated\":true}\n" : ",\"repeated\":false}\n");
-}
-
-void answer_renewed_json(struct text *out, weir_ns expires_after)
-{
-    text_literal(out, "{\"expires_after\":");
-    text_seconds(out, expires_after);
-    text_literal(out, "}\n");
-}
-
-void answer_released_json(struct text *out, bool was_held)
-{
-    text_string(out, was_held ? "{\"released\":true,\"expires_after\":0}\n"
-                              : "{\"released\":false,\"expires_after\":0}\n");
-}
-
 void answer_batch_open(struct text *out)
 {
     text_literal(out, "{\"results\":[");
@@ -297,7 +86,7 @@ void answer_batch_item(struct text *out, const struct weir_answer *answer, weir_
     text_string(out, is_first ? "{\"status\":" : ",{\"status\":");
     text_u64(out, answer_status(answer, ANSWER_CHECK));
     text_literal(out, ",");
-    json_members(out, answer, now);
+    answer_members_json(out, answer, NULL, now);
     text_literal(out, "}");
 }
 
@@ -337,7 +126,7 @@ void answer_problem_json(struct text *out, const struct weir_answer *answer, con
         limit != NULL && limit->reply_title != NULL ? limit->reply_title : problem_title(outcome);
     char space[256];
     struct text found = text_of(space, sizeof space);
-    answer_detail(&found, answer, beside, retry_after(&answer->decision, now));
+    answer_detail(&found, answer, beside, answer_retry_after(&answer->decision, now));
     struct slice detail =
         limit != NULL && limit->reply_detail != NULL ? slice_of(limit->reply_detail) : text_slice(&found);
     bool is_first = true;
@@ -351,16 +140,16 @@ void answer_problem_json(struct text *out, const struct weir_answer *answer, con
     }
     text_literal(out, ",\"violated-policies\":[");
     for (size_t i = 0; i < answer->count; i++) {
-        if (passes(answer->each[i].outcome) || is_watched(answer, i))
+        if (answer_passes(answer->each[i].outcome) || answer_is_watched(answer, i))
             continue;
         if (!is_first)
             text_literal(out, ",");
-        json_limit(out, answer, &answer->each[i]);
+        const struct weir_contract_limit *violated = answer_limit_of(answer, &answer->each[i]);
+        json_word(out, violated == NULL ? NULL : violated->name);
         is_first = false;
     }
     text_literal(out, "],");
-    json_members(out, answer, now);
-    json_beside(out, beside);
+    answer_members_json(out, answer, beside, now);
     text_literal(out, "}\n");
 }
 
@@ -395,7 +184,7 @@ static void trio_fields(struct text *out, const struct trio *names, const struct
                         weir_ns now)
 {
     uint64_t retry = retry_seconds(decision, now);
-    weir_ns reset = reset_after(decision, now);
+    weir_ns reset = answer_reset_after(decision, now);
     if (!has_finite_numbers(decision))
         return;
     text_slice_add(out, names->limit);
@@ -424,7 +213,7 @@ static bool is_usual(const struct weir_contract_limit *limit, const struct weir_
 static weir_ns more_after(const struct weir_contract_limit *limit, const struct weir_decision *decision,
                           weir_ns now)
 {
-    weir_ns reset = reset_after(decision, now), retry = retry_after(decision, now), more = reset;
+    weir_ns reset = answer_reset_after(decision, now), retry = answer_retry_after(decision, now), more = reset;
     bool is_bucket = limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
     if (limit->algorithm == WEIR_CONCURRENCY) /* a permit may come back sooner than at its expiry */
         return WEIR_NO_TIME;
@@ -474,8 +263,8 @@ static void draft_field(struct text *out, const struct weir_answer *answer, weir
     bool is_first = true;
     for (size_t i = 0; i < answer->count; i++) {
         const struct weir_decision *each = &answer->each[i];
-        const struct weir_contract_limit *limit = limit_of(answer, each);
-        if (limit == NULL || is_watched(answer, i) || each->capacity == WEIR_UNLIMITED
+        const struct weir_contract_limit *limit = answer_limit_of(answer, each);
+        if (limit == NULL || answer_is_watched(answer, i) || each->capacity == WEIR_UNLIMITED
             || !(is_policy || has_finite_numbers(each)))
             continue;
         text_string(out, !is_first ? ", \"" : is_policy ? "RateLimit-Policy: \"" : "RateLimit: \"");
@@ -496,8 +285,9 @@ static void draft_field(struct text *out, const struct weir_answer *answer, weir
 static enum weir_policy degraded_policy(const struct weir_answer *answer)
 {
     enum weir_policy policy = answer->decision.policy;
-    for (size_t i = 0; i < answer->count && policy == WEIR_POLICY_NONE && passes(answer->decision.outcome); i++)
-        if (!is_watched(answer, i))
+    for (size_t i = 0;
+         i < answer->count && policy == WEIR_POLICY_NONE && answer_passes(answer->decision.outcome); i++)
+        if (!answer_is_watched(answer, i))
             policy = answer->each[i].policy;
     return policy;
 }
@@ -523,7 +313,7 @@ void answer_fields(struct text *out, enum weir_headers headers, const struct wei
                                    { "\r\nX-RateLimit-Reset: ", 21 } };
     const struct weir_decision *decision = &answer->decision;
     uint64_t retry = retry_seconds(decision, now);
-    if (!passes(decision->outcome))
+    if (!answer_passes(decision->outcome))
         text_literal(out, "Cache-Control: no-store\r\n");
     if (retry != 0) {
         text_literal(out, "Retry-After: ");

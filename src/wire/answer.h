@@ -77,20 +77,30 @@ const char *answer_reason(unsigned status);
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 
+/* How the members of an answer are written: as an object of JSON, or as a map of the Redis protocol. */
+enum answer_form { ANSWER_JSON, ANSWER_RESP2, ANSWER_RESP3 };
+
 /*
- * The decision as one object, on one line, without a line end: also what `weir check --json` prints. Of
- * `limits`, what was only watched says `"enforced":false`.
+ * The decision as one object, on one line, without a line end; as one reply. Of `limits`, what was only watched says
+ * `"enforced":false`. `beside` may be NULL.
  */
-void answer_json(struct text *out, const struct weir_answer *answer, const struct answer_beside *beside,
-                 weir_ns now);
+void answer_write(struct text *out, enum answer_form form, const struct weir_answer *answer,
+                  const struct answer_beside *beside, weir_ns now);
 
-/* What a settlement did, as one object with its line end. `limit`: the name of settlement->limit, or NULL. */
-void answer_settlement_json(struct text *out, const struct weir_settlement *settlement, const char *limit,
-                            bool has_charge);
+/* In JSON: also what `weir check --json` prints. */
+static inline void answer_json(struct text *out, const struct weir_answer *answer,
+                               const struct answer_beside *beside, weir_ns now)
+{
+    answer_write(out, ANSWER_JSON, answer, beside, now);
+}
 
-/* A permit that was renewed, and one that was given back; with their line ends. */
-void answer_renewed_json(struct text *out, weir_ns expires_after);
-void answer_released_json(struct text *out, bool was_held);
+/* What a settlement did. `limit`: the name of settlement->limit, or NULL. This and the next in JSON with a line end. */
+void answer_settlement(struct text *out, enum answer_form form, const struct weir_settlement *settlement,
+                       const char *limit, bool has_charge);
+
+/* A permit that was renewed, and one that was given back. */
+void answer_renewed(struct text *out, enum answer_form form, weir_ns expires_after);
+void answer_released(struct text *out, enum answer_form form, bool was_held);
 
 /*
  * {"results":[ ... ]}: open, one item per request in order, close. An item is the decision's object with

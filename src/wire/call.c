@@ -192,11 +192,8 @@ static bool is_complete(struct body *body, enum call call, unsigned seen)
     return true;
 }
 
-int call_parse(enum call call, const struct check_storage *storage, const char *at, size_t len,
-               struct call_body *out, struct check_fault *fault)
+void call_body_init(struct call_body *out)
 {
-    struct body body = { .storage = storage, .fault = fault, .index = BODY_NO_INDEX };
-    unsigned seen;
     out->ask = (struct weir_request){ .cost = 1 };
     out->expires_after = CALL_EXPIRES_AFTER;
     out->limit = NULL;
@@ -204,6 +201,14 @@ int call_parse(enum call call, const struct check_storage *storage, const char *
     out->outcome = CALL_OK;
     out->handle = SLICE("");
     out->token = (struct token){ .own = { NULL, 0 } };
+}
+
+int call_parse(enum call call, const struct check_storage *storage, const char *at, size_t len,
+               struct call_body *out, struct check_fault *fault)
+{
+    struct body body = { .storage = storage, .fault = fault, .index = BODY_NO_INDEX };
+    unsigned seen;
+    call_body_init(out);
     bool is_good = body_begin(&body, at, len, calls[call].example)
                    && body_members(&body, &calls[call].object, out, &seen) && is_complete(&body, call, seen)
                    && body_end(&body);

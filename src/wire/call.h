@@ -47,7 +47,8 @@ const char *call_outcome_name(enum call_outcome outcome);
 #define CALL_EXPIRES_AFTER_MAX (86400 * WEIR_SECOND)
 
 struct call_body {
-    struct weir_request ask;   /* attributes (of reset: the key) and cost; reserve, acquire: wait */
+    struct weir_request
+        ask; /* attributes (of reset: the key), cost; reserve, acquire: wait; of a command also is_peek */
     weir_ns expires_after;     /* reserve */
     const char *limit;         /* reset */
     bool is_bound;             /* acquire: the permit ends with the connection */
@@ -55,6 +56,9 @@ struct call_body {
     struct slice handle;       /* settle, cancel: a reservation; renew, release: a permit; in the storage */
     struct token token;        /* its parts */
 };
+
+/* What a call says that says nothing: one token is asked for, a reservation is good for CALL_EXPIRES_AFTER, the work went well. */
+void call_body_init(struct call_body *out);
 
 /* As check_parse(). Strings of *out are in the body or in the storage. */
 int call_parse(enum call call, const struct check_storage *storage, const char *at, size_t len,

@@ -165,7 +165,10 @@ void resp_put_push(struct text *text, enum resp_version version, uint32_t count)
 void resp_put_bulk(struct text *text, struct slice bytes);
 void resp_put_bulk_i64(struct text *text,
                        int64_t value); /* the digits as a bulk string: a number in a command */
+void resp_put_bulk_head(struct text *text, uint64_t len); /* then `len` bytes, CR and LF */
 void resp_put_integer(struct text *text, int64_t value);
+void resp_put_u64(struct text *text, enum resp_version version,
+                  uint64_t value); /* beyond an integer's: a big number */
 
 /* One line each: CR and LF inside become spaces. An error's text begins with its code. */
 void resp_put_simple(struct text *text, struct slice line);

@@ -54,9 +54,14 @@ void resp_put_push(struct text *text, enum resp_version version, uint32_t count)
 
 /* ---- Strings and integers ------------------------------------------------------------------------------------ */
 
+void resp_put_bulk_head(struct text *text, uint64_t len)
+{
+    put_head(text, '$', len, false);
+}
+
 void resp_put_bulk(struct text *text, struct slice bytes)
 {
-    put_head(text, '$', bytes.len, false);
+    resp_put_bulk_head(text, bytes.len);
     text_slice_add(text, bytes);
     text_literal(text, "\r\n");
 }
@@ -72,6 +77,18 @@ void resp_put_bulk_i64(struct text *text, int64_t value)
 void resp_put_integer(struct text *text, int64_t value)
 {
     put_head(text, ':', magnitude(value), value < 0);
+}
+
+void resp_put_u64(struct text *text, enum resp_version version, uint64_t value)
+{
+    if (value <= INT64_MAX) {
+        put_head(text, ':', value, false);
+        return;
+    }
+    char room[20]; /* 2^64 - 1 has as many */
+    struct text digits = text_of(room, sizeof room);
+    text_u64(&digits, value);
+    resp_put_big_number(text, version, text_slice(&digits));
 }
 
 /* A line must not end early: that would begin a reply of the sender's choice. */

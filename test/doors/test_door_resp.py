@@ -239,7 +239,8 @@ class Calls(unittest.TestCase):
             returned = flat(client.ask('WEIR.CANCEL', again['reservation']))['returned']
             self.assertLessEqual(returned, 5)  # less what the rate has paid back meanwhile (P12)
             self.assertEqual(flat(client.ask('WEIR.REFUND', 'COST', '2', 'ATTR', 'tenant', 'a'))['returned'], 2)
-            self.assertTrue(client.ask('WEIR.SETTLE', 'nonsense', '1').startswith('ERR weir: reservation'))
+            self.assertEqual(flat(client.ask('WEIR.REFUND', 'ATTR', 'tenant', 'a'))['returned'], 1)
+            self.assertTrue(client.ask('WEIR.SETTLE', 'nonsense', '1').startswith('ERR weir: the reservation '))
 
     def test_permits(self):
         with Resp() as server, server.client() as client, server.client() as other:
@@ -260,9 +261,25 @@ class Calls(unittest.TestCase):
         rows = [
             (('WEIR.CHECK', 'ATTR', 'tenant', 'a', 'tenant', 'b'), 'ERR weir: '),
             (('WEIR.CHECK', 'COST', '1', 'NOPE', 'ATTR', 'tenant', 'a'), "ERR weir: there is no option 'NOPE'"),
-            (('WEIR.CHECK', 'ATTR', 'tenant', b'\xff'), 'ERR weir: a word is no UTF-8'),
-            (('WEIR.SETTLE', 'x'), "ERR wrong number of arguments for 'weir.settle' command"),
-            (('WEIR.RESET', 'tenant-requests', 'ATTR', 'tenant', 'a'), 'NOPERM '),
+            (('WEIR.CHECK', 'ATTR', 'tenant', b'\xff'), "ERR weir: no UTF-8 is the value of 'tenant': send text, or a hash of it"),
+            (('WEIR.CHECK',), 'ERR weir: ATTR is missing: WEIR.CHECK [COST n] '),
+            (('WEIR.CHECK', 'tenant', 'a'), "ERR weir: there is no option 'tenant': WEIR.CHECK [COST n] "),
+            (('WEIR.CHECK', 'ATTR', 'tenant'), "ERR weir: an attribute has no value: 'tenant': WEIR.CHECK [COST n] "),
+            (('WEIR.CHECK', 'ATTR', 'tenant', 'a', 'COST', '2'), 'ERR weir: COST stands behind ATTR: options come first: '),
+            (('WEIR.CHECK', 'ATTR', 'Tenant', 'a'),
+             "ERR weir: attribute name 'Tenant' is not 1 to 32 of a-z, 0-9 and '-', beginning with a letter"),
+            (('WEIR.CHECK', 'ATTR', 'tenant', 'a', 'tenant', 'b'), "ERR weir: attribute 'tenant' is given twice"),
+            (('WEIR.CHECK', 'ATTR', 'tenant', 'x' * 1025), "ERR weir: the value of 'tenant' has 1025 bytes: at most 1024 "),
+            (('WEIR.CHECK', 'ATTR', 'tenant', 'a\0b'), "ERR weir: the value of 'tenant' has a control byte (0x00) at index 1"),
+            (('WEIR.CHECK', 'COST', '2x', 'ATTR', 'tenant', 'a'), "ERR weir: COST '2x': write a whole number from 0 to "),
+            (('WEIR.CHECK', 'WAIT', '2s', 'ATTR', 'tenant', 'a'), "ERR weir: WAIT '2s': write milliseconds as a whole number "),
+            (('WEIR.PEEK', 'WAIT', '5', 'ATTR', 'tenant', 'a'), "ERR weir: there is no option 'WAIT': WEIR.PEEK "),
+            (('WEIR.REFUND', 'COST', '-2', 'ATTR', 'tenant', 'a'), "ERR weir: COST '-2': write a whole number from 0 to "),
+            (('WEIR.CANCEL', 'bogus'), "ERR weir: reservation 'bogus': send the text that WEIR.RESERVE answered"),
+            (('WEIR.RENEW', 'x'), "ERR weir: permit 'x': send the text that WEIR.ACQUIRE answered"),
+            (('WEIR.SETTLE', 'x'), "ERR weir: reservation 'x': send the text that WEIR.RESERVE answered"),
+            (('WEIR.RELEASE',), 'ERR weir: too few words: WEIR.RELEASE permit [OK|FAILED|DROPPED]'),
+            (('WEIR.RESET', 'tenant-requests', 'ATTR', 'tenant', 'a'), 'NOPERM weir.reset needs an admin token: '),
         ]
         with Resp() as server, server.client() as client:
             for words, want in rows:

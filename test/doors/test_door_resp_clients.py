@@ -71,7 +71,7 @@ class Client(unittest.TestCase):
         self.assertEqual(throttled, [0, 16, 15, -1, 2])
         self.assertEqual(as_map(decided)['remaining'], 19)
         self.assertIn("unknown command 'NOSUCH', with args beginning with: 'word'", got['error'])
-        self.assertIn("weir: cost 'many': write a whole number", got['refused'])
+        self.assertIn("weir: COST 'many': write a whole number", got['refused'])
 
     def test_as_it_connects_by_default(self):
         with Resp(CONTRACT) as server:
@@ -147,7 +147,7 @@ class RedisCli(unittest.TestCase):
                         (('WEIR.CHECK', 'ATTR', 'tenant', version), r'decision\W+deny\b(.|\n)*retry_after\W+35\d\d\.'),
                         (('CL.THROTTLE', version, '15', '30', '60'), r'0\n16\n15\n-1\n2\n'),
                         (('NOSUCH', 'word'), r"unknown command 'NOSUCH', with args beginning with: 'word'"),
-                        (('WEIR.CHECK', 'COST', 'many', 'ATTR', 'tenant', 'a'), r"weir: cost 'many'"),
+                        (('WEIR.CHECK', 'COST', 'many', 'ATTR', 'tenant', 'a'), r"weir: COST 'many'"),
                     ]
                     for words, want in rows:
                         done = self.cli(server, version, *words)

@@ -261,13 +261,13 @@ static void a_wait_and_a_permit_stand_beside_the_decision(void **state)
     assert_non_null(strstr(storage, "\"limits\":[],\"waited\":0}"));
 
     reset();
-    answer_renewed_json(&out, 1);
+    answer_renewed(&out, ANSWER_JSON, 1);
     expect_out("{\"expires_after\":0.000000001}\n", "exact");
     reset();
-    answer_released_json(&out, true);
+    answer_released(&out, ANSWER_JSON, true);
     expect_out("{\"released\":true,\"expires_after\":0}\n", "it was held");
     reset();
-    answer_released_json(&out, false);
+    answer_released(&out, ANSWER_JSON, false);
     expect_out("{\"released\":false,\"expires_after\":0}\n", "it was not");
 }
 
@@ -277,12 +277,12 @@ static void settlements_say_what_they_did(void **state)
     const struct weir_settlement none = { .limit = WEIR_NO_LIMIT, .is_repeated = true };
     (void)state;
     reset();
-    answer_settlement_json(&out, &over, "tenant-requests", true);
+    answer_settlement(&out, ANSWER_JSON, &over, "tenant-requests", true);
     expect_out("{\"charged\":22,\"dropped\":3,\"returned\":0,\"remaining\":0,\"limit\":\"tenant-requests\","
                "\"repeated\":false}\n",
                "a settlement above its estimate");
     reset();
-    answer_settlement_json(&out, &none, NULL, false);
+    answer_settlement(&out, ANSWER_JSON, &none, NULL, false);
     expect_out("{\"returned\":0,\"remaining\":null,\"limit\":null,\"repeated\":true}\n",
                "nothing was settled, for the second time");
 }
