@@ -35,10 +35,10 @@ unsigned answer_status(const struct weir_answer *answer, enum answer_door door)
     const struct weir_contract_limit *limit = replies(answer);
     if (answer_passes(answer->decision.outcome))
         return 200;
+    if (answer->decision.outcome == WEIR_REFUSED)
+        return 503; /* for nginx, too: 403 would tell its client that it asked too much */
     if (door == ANSWER_AUTH_NGINX)
         return 403;
-    if (answer->decision.outcome == WEIR_REFUSED)
-        return 503;
     return limit != NULL && limit->reply_status != 0 ? limit->reply_status : 429;
 }
 

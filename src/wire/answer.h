@@ -68,7 +68,7 @@ struct answer_manner {
 
 /*
  * 200 for what passes; 429, or what the binding limit's `reply` says, for deny and never; 503 for refused. At
- * the nginx door 403 for any refusal.
+ * the nginx door 403 for any refusal (what could not be decided is none).
  */
 unsigned answer_status(const struct weir_answer *answer, enum answer_door door);
 

@@ -567,7 +567,7 @@ static void statuses_follow_the_door(void **state)
     } rows[] = {
         { WEIR_ALLOW, 200, 200 },   { WEIR_WAIT, 200, 200 },      { WEIR_DENY, 429, 403 },
         { WEIR_NEVER, 429, 403 },   { WEIR_DUPLICATE, 200, 200 }, { WEIR_UNMETERED, 200, 200 },
-        { WEIR_REFUSED, 503, 403 },
+        { WEIR_REFUSED, 503, 503 },
     };
     _Static_assert(COUNT_OF(rows) == WEIR_OUTCOME_COUNT, "an outcome lacks its row");
     (void)state;
@@ -592,7 +592,7 @@ static void refusals_look_as_the_binding_limit_says(void **state)
         { "what passes", WEIR_ALLOW, PAID, 200, 200 },
         { "a refusal", WEIR_DENY, PAID, 402, 403 },
         { "no wait helps: a refusal too", WEIR_NEVER, PAID, 402, 403 },
-        { "undecided", WEIR_REFUSED, PAID, 503, 403 },
+        { "undecided", WEIR_REFUSED, PAID, 503, 503 },
         { "by another limit", WEIR_DENY, TENANT, 429, 403 },
         { "by none", WEIR_NEVER, WEIR_NO_LIMIT, 429, 403 },
     };
@@ -670,7 +670,7 @@ static void refusals_carry_a_problem_document(void **state)
           "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n", 0 },
         { "auth", ANSWER_AUTH, false,
           "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n", 429 },
-        { "nginx knows 403 only, with the same fields", ANSWER_AUTH_NGINX, false,
+        { "nginx knows a refusal as 403 only, with the same fields", ANSWER_AUTH_NGINX, false,
           "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nCache-Control: "
           "no-store\r\nRetry-After: 1\r\n",
           403 },
