@@ -5,6 +5,7 @@ An application behind, weir beside, the proxy in front, each on a port of its ow
 missing fails the test: tools/proxies installs them.
 """
 import atexit
+import contextlib
 import hashlib
 import http.client
 import http.server
@@ -12,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,10 +52,15 @@ class App:
 
     def __init__(self):
         self.seen = []  # (method, path, {name: value}, length of the body, its SHA-256)
+        self.connections = []
         app = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+
+            def setup(self):
+                super().setup()
+                app.connections.append(self.connection)
 
             def answer(self):
                 body = b''.join(self.body())
@@ -94,8 +101,14 @@ class App:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def stop(self):
+        if self.server is None:
+            return
         self.server.shutdown()
         self.server.server_close()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server = None
 
 
 class Reply:
@@ -119,6 +132,7 @@ class Stack:
 
     def __init__(self, folder, command, contract='weir.yaml', edit=(), env=None, virtual=True, late=None, weir=True):
         self.dir = tempfile.mkdtemp(prefix='weir-proxy-')
+        os.chmod(self.dir, 0o755)  # started by root, a proxy's workers may be somebody else
         self.app = App()
         self.port_of = {name: free_port() for name in self.ports}
         self.port_of['app'] = self.app.port
