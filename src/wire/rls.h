@@ -107,13 +107,14 @@ void rls_json_write(const struct rls_answer *answer, struct text *out);
 
 /*
  * What was decided for a call whose descriptors were one weir_request each, chained by `also` in their order, without those that
- * are a refund or bring their own limit: the statuses of these, and out->storage apart from what is written, are left as they are,
- * and count for out->overall as they are. An answer that could not be decided (WEIR_REFUSED) has no words here: it is an error.
+ * are a refund: the statuses of these are left as they are, and count for out->overall as they are. An answer that could not be
+ * decided (WEIR_REFUSED) has no words here: it is an error.
  *
  *   now      as in struct verdict.
+ *   asked    of the call's descriptors, `count` of them.
  *   headers  those that a client is to see, Retry-After apart. Names are in lower case, as HTTP/2 wants them.
  */
-void rls_answer_make(const struct weir_answer *answer, weir_ns now, const struct rls_call *call,
+void rls_answer_make(const struct weir_answer *answer, weir_ns now, const struct rls_asked *asked, size_t count,
                      enum weir_headers headers, struct rls_answer *out);
 
 #endif
