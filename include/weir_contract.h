@@ -684,11 +684,13 @@ WEIR_API WEIR_MUST_USE int weir_contract_import(enum weir_foreign kind, const ch
 /* What a service that takes the place of envoyproxy/ratelimit asks of the contract. */
 struct weir_import_ratelimit {
     bool is_shared; /* `scope: fleet`, and what fails is an error, not a denial: `when-store-fails: closed` */
-    bool
-        is_compatible; /* what is refused is charged, and a rule of quota_mode has WEIR_IMPORT_QUOTA as its `about` */
-    weir_ns deadline; /* of the store; 0: the usual */
+    /* What is refused is charged, and `about` of a limit says what its rule is beside that, in this order. */
+    bool is_compatible;
+    weir_ns deadline;   /* of the store; 0: the usual */
+    const char *prefix; /* before the names of limits, by which a store knows them; NULL: none */
 };
-#define WEIR_IMPORT_QUOTA "quota_mode"
+#define WEIR_IMPORT_QUOTA "quota_mode "
+#define WEIR_IMPORT_NAME "name " /* that the rule gave itself; up to the end */
 
 /* As weir_contract_import(WEIR_FOREIGN_RATELIMIT), in a folder also with a warning for each file that is not read. */
 WEIR_API WEIR_MUST_USE int weir_contract_import_ratelimit(const char *path,

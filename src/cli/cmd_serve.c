@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/ratelimit.h"
 #include "fleet/url.h"
 #include "net/server.h"
 
@@ -41,10 +42,35 @@ static bool is_free_of_secrets(const char *store_url)
     return false;
 }
 
+/* One of the two says what is served. */
+static bool fill_contract(const char *path, const char *folder, bool is_compatible,
+                          struct server_options *server)
+{
+    if (folder == NULL && is_compatible) {
+        complain("serve", "--ratelimit-compatible is about --ratelimit-config: give that as well");
+        return false;
+    }
+    if (folder == NULL) {
+        server->contract_path = path != NULL ? path : contract_default("serve");
+        return server->contract_path != NULL;
+    }
+    if (path != NULL) {
+        complain("serve",
+                 "'%.200s' stands beside --ratelimit-config, and either says which limits there are: make one "
+                 "contract "
+                 "of both with `weir import ratelimit`, or leave one out",
+                 path);
+        return false;
+    }
+    return ratelimit_take_environment(folder, is_compatible, server);
+}
+
 int cmd_serve(int argc, char **argv)
 {
     struct server_options server = { .contract_path = NULL };
     struct option_list http = { .count = 0 }, resp = { .count = 0 }, grpc = { .count = 0 };
+    const char *folder = NULL;
+    bool is_compatible = false;
     uint64_t workers = 0;
     uint64_t keys = 0;
     const struct option options[] = {
@@ -60,7 +86,8 @@ int cmd_serve(int argc, char **argv)
         { OPTION_TEXT, "tls-key", "FILE", "and its key", &server.tls_key, 0, 0 },
         { OPTION_TEXT, "tls-client-ca", "FILE", "whose clients are served", &server.tls_client_ca, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
-        { OPTION_LATER, "ratelimit-config", NULL, NULL, NULL, 0, 0 },
+        { OPTION_MAYBE, "ratelimit-config", "[DIR]", "rules of envoyproxy/ratelimit", &folder, 0, 0 },
+        { OPTION_FLAG, "ratelimit-compatible", NULL, "decide as it does", &is_compatible, 0, 0 },
     };
     const struct usage usage = { "serve", "[CONTRACT]", about, options, sizeof options / sizeof *options };
     int status;
@@ -76,8 +103,9 @@ int cmd_serve(int argc, char **argv)
         || !fill_addresses("grpc", &grpc, server.grpc, &server.grpc_count)
         || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
-    server.contract_path = operands == 1 ? argv[1] : contract_default("serve");
     server.workers = (unsigned)workers;
     server.keys = (size_t)keys;
+    if (!fill_contract(operands == 1 ? argv[1] : NULL, folder, is_compatible, &server))
+        return EXIT_WRONG;
     return server.contract_path == NULL ? EXIT_WRONG : server_run(&server);
 }

@@ -185,6 +185,9 @@ static bool set_value(const struct usage *usage, const struct option *option, co
         }
         *(const char **)option->into = value;
         return true;
+    case OPTION_MAYBE:
+        *(const char **)option->into = value;
+        return true;
     case OPTION_LIST: {
         struct option_list *list = option->into;
         if (list->count == OPTION_LIST_MAX) {
@@ -297,7 +300,10 @@ static bool read_option(const struct usage *usage, int argc, char **argv, int *i
     }
     if (inline_value != NULL)
         return set_value(usage, option, name, inline_value);
-    if (*i + 1 >= argc) {
+    bool has_value = *i + 1 < argc;
+    if (option->kind == OPTION_MAYBE && (!has_value || argv[*i + 1][0] == '-'))
+        return set_value(usage, option, name, "");
+    if (!has_value) {
         complain(usage->command, "%s needs a value: --%s %s", name, option->name, option->value);
         return false;
     }

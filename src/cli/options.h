@@ -26,6 +26,7 @@ enum option_kind {
     OPTION_FLAG,     /* into: bool */
     OPTION_ACT,      /* a flag that destroys something: only typed, a variable that was left over must not */
     OPTION_TEXT,     /* into: const char * */
+    OPTION_MAYBE,    /* the same, and where no value follows the text is empty */
     OPTION_NUMBER,   /* into: uint64_t, from min to max */
     OPTION_DURATION, /* into: uint64_t, ns from min to max; "5s", "1m30s" */
     OPTION_LIST,     /* into: struct option_list; in the environment the values are separated by commas */

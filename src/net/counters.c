@@ -41,6 +41,8 @@ const char *door_name(enum door door)
         [DOOR_HEALTHZ] = "healthz",
         [DOOR_READYZ] = "readyz",
         [DOOR_METRICS] = "metrics",
+        [DOOR_JSON] = "json",
+        [DOOR_HEALTHCHECK] = "healthcheck",
         [DOOR_RESP] = "resp",
         [DOOR_RESP_THROTTLE] = "resp-throttle",
         [DOOR_RESP_CHECK] = "resp-check",

@@ -43,6 +43,8 @@ enum door {
     DOOR_HEALTHZ,
     DOOR_READYZ,
     DOOR_METRICS,
+    DOOR_JSON,
+    DOOR_HEALTHCHECK,
     DOOR_RESP, /* what is no call, but belongs to the connection */
     DOOR_RESP_THROTTLE,
     DOOR_RESP_CHECK,

@@ -14,6 +14,7 @@
 
 #include "base/sha256.h"
 #include "net/log.h"
+#include "net/ratelimit.h"
 #include "net/worker.h"
 #include "wire/reloaded.h"
 
@@ -76,6 +77,35 @@ static const char *read_failure(int error)
     }
 }
 
+static void log_diagnostics(const struct weir_diagnostics *diagnostics);
+
+/* The contract's text, to be freed; NULL: outcome says why. */
+static char *read_text(struct reload *reload, size_t *len)
+{
+    struct reload_outcome *outcome = &reload->outcome;
+    const struct server_ratelimit *ratelimit = reload->server->options->ratelimit;
+    bool is_stdin = strcmp(path_of(reload), "-") == 0;
+    char *text = NULL;
+    if (ratelimit != NULL) {
+        outcome->error = ratelimit_text(ratelimit, &text, len, &outcome->diagnostics);
+        if (outcome->error != 0)
+            reloaded_first_error(outcome->failure, sizeof outcome->failure, path_of(reload),
+                                 outcome->diagnostics, weir_error_text(outcome->error));
+        if (outcome->error != 0)
+            return NULL;
+        log_diagnostics(outcome->diagnostics); /* of files that are not read */
+        weir_diagnostics_free(outcome->diagnostics);
+        outcome->diagnostics = NULL;
+        return text;
+    }
+    if (!is_stdin)
+        text = read_file(path_of(reload), len);
+    if (text == NULL)
+        (void)snprintf(outcome->failure, sizeof outcome->failure, "%s: %s", path_of(reload),
+                       is_stdin ? "standard input cannot be read again" : read_failure(errno));
+    return text;
+}
+
 /* Under the lock: whoever meets the new contract before its edition is there waits for it. */
 static int put_in_force(struct reload *reload, const char *text, size_t len, struct edition *edition)
 {
@@ -105,13 +135,10 @@ static void build(uv_work_t *work)
     weir_ns began = weir_now();
     size_t len = 0;
     *outcome = (struct reload_outcome){ .error = WEIR_ERR_FILE };
-    bool is_stdin = strcmp(path_of(reload), "-") == 0;
     if (reload->serving != RELOAD_BY_FILE)
         (void)door_tls_reload(reload->server, outcome->tls_failure, sizeof outcome->tls_failure);
-    char *text = is_stdin ? NULL : read_file(path_of(reload), &len);
+    char *text = read_text(reload, &len);
     if (text == NULL) {
-        (void)snprintf(outcome->failure, sizeof outcome->failure, "%s: %s", path_of(reload),
-                       is_stdin ? "standard input cannot be read again" : read_failure(errno));
         reload->tried[0] = '\0'; /* when it can be read again that is told, also if it is the same text */
         return;
     }
@@ -153,11 +180,11 @@ static void log_diagnostics(const struct weir_diagnostics *diagnostics)
     size_t count = diagnostics == NULL ? 0 : weir_diagnostics_count(diagnostics);
     for (size_t i = 0; i < count && i < LOGGED_MAX; i++) {
         const struct weir_diagnostic *found = weir_diagnostics_at(diagnostics, i);
-        char message[LOG_QUOTED_MAX];
+        char message[LOG_QUOTED_MAX], file[LOG_QUOTED_MAX];
         bool is_error = found->severity == WEIR_SEVERITY_ERROR;
         log_event(is_error ? LOG_ERROR : LOG_WARN, is_error ? "contract_error" : "contract_warning",
-                  "line=%u column=%u message=%s", found->line, found->column,
-                  log_quote(found->message, message));
+                  "line=%u column=%u message=%s file=%s", found->line, found->column,
+                  log_quote(found->message, message), log_quote(found->file == NULL ? "" : found->file, file));
     }
 }
 
@@ -478,7 +505,8 @@ static bool is_watchable(const struct reload *reload)
 {
     struct stat status;
     return !reload->server->is_virtual && strcmp(path_of(reload), "-") != 0
-           && stat(path_of(reload), &status) == 0 && S_ISREG(status.st_mode);
+           && stat(path_of(reload), &status) == 0
+           && (S_ISREG(status.st_mode) || reload->server->options->ratelimit != NULL);
 }
 
 int reload_start(struct reload *reload, uv_loop_t *loop)

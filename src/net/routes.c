@@ -46,6 +46,8 @@ static const struct route routes[] = {
     { PATH("/healthz"),       false, METHOD_GET,  false, ROLE_NONE,  DOOR_HEALTHZ,    handle_healthz },
     { PATH("/readyz"),        false, METHOD_GET,  false, ROLE_NONE,  DOOR_READYZ,     handle_readyz },
     { PATH("/metrics"),       false, METHOD_GET,  false, ROLE_NONE,  DOOR_METRICS,    handle_metrics },
+    { PATH("/json"),          false, METHOD_ANY,  true,  ROLE_CHECK, DOOR_JSON,       handle_json },
+    { PATH("/healthcheck"),   false, METHOD_ANY,  false, ROLE_NONE,  DOOR_HEALTHCHECK, handle_healthcheck },
 };
 /* clang-format on */
 
@@ -59,10 +61,17 @@ static bool matches(const struct route *route, struct slice target, struct slice
     return rest->len == 0 || rest->at[0] == '?' || (route->has_rest && rest->at[0] == '/');
 }
 
-static const struct route *find(struct slice target, struct slice *rest)
+/* Some are there in the place of envoyproxy/ratelimit alone. */
+static bool is_there(const struct server *server, const struct route *route)
+{
+    bool is_foreign = route->door == DOOR_JSON || route->door == DOOR_HEALTHCHECK;
+    return !is_foreign || server->options->ratelimit != NULL;
+}
+
+static const struct route *find(const struct server *server, struct slice target, struct slice *rest)
 {
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (matches(&routes[i], target, rest))
+        if (matches(&routes[i], target, rest) && is_there(server, &routes[i]))
             return &routes[i];
     return NULL;
 }
@@ -134,7 +143,7 @@ static void check_role(const struct conn *conn, const struct http1_head *head, s
 void route_plan(const struct conn *conn, const struct http1_head *head, struct plan *out)
 {
     *out = (struct plan){ .door = DOOR_NONE };
-    const struct route *route = find(head->origin, &out->rest);
+    const struct route *route = find(conn->worker->server, head->origin, &out->rest);
     if (route == NULL) {
         fault(out, 404, "there is no such path", SLICE(""));
         return;

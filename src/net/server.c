@@ -18,6 +18,7 @@
 
 #include "net/doors.h"
 #include "net/log.h"
+#include "net/ratelimit.h"
 
 #define EXIT_WRONG 2
 #define EXIT_UNABLE 3
@@ -74,12 +75,32 @@ static struct weir_contract_options contract_options(struct server *server)
     return options;
 }
 
+/* From a folder of envoyproxy/ratelimit: it is told of in its own words first. */
+static int load_folder(struct server *server, const struct weir_contract_options *options,
+                       struct weir_diagnostics **diagnostics)
+{
+    const struct server_ratelimit *ratelimit = server->options->ratelimit;
+    char *text;
+    size_t len;
+    int result = ratelimit_text(ratelimit, &text, &len, diagnostics);
+    if (result != 0)
+        return result;
+    if (*diagnostics != NULL)
+        weir_diagnostics_print(*diagnostics, stderr, false);
+    weir_diagnostics_free(*diagnostics);
+    result = weir_contract_parse(&server->contract, text, len, ratelimit->folder, options, diagnostics);
+    free(text);
+    return result;
+}
+
 static int load_contract(struct server *server)
 {
     struct weir_contract_options options = contract_options(server);
     struct weir_diagnostics *diagnostics = NULL;
     const char *path = server->options->contract_path;
-    int result = weir_contract_load(&server->contract, path, &options, &diagnostics);
+    int result = server->options->ratelimit != NULL
+                     ? load_folder(server, &options, &diagnostics)
+                     : weir_contract_load(&server->contract, path, &options, &diagnostics);
     if (diagnostics != NULL)
         weir_diagnostics_print(diagnostics, stderr, false);
     else if (result != 0)
@@ -202,6 +223,8 @@ static void log_start(const struct server *server)
     struct weir_stats stats;
     char path[LOG_QUOTED_MAX];
     weir_stats(weir_contract_limiter(server->contract), server->is_virtual ? 0 : weir_now(), &stats);
+    if (server->options->ratelimit != NULL)
+        ratelimit_log(server->options->ratelimit);
     log_event(LOG_INFO, "serving",
               "contract=%s version=%s limits=%zu workers=%u connections=%zu cells=%" PRIu64 " bytes=%" PRIu64
               " tokens=%zu",

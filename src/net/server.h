@@ -17,8 +17,12 @@
 /* Most workers: beyond the cores of any machine one of them would sleep for ever. */
 #define SERVER_WORKERS_MAX 256
 
+struct server_ratelimit;
+
 /* What `weir serve` was told. Strings are borrowed during server_run(). */
 struct server_options {
+    /* NULL, or what takes the contract's place: ratelimit.h. contract_path is then its folder. */
+    const struct server_ratelimit *ratelimit;
     const char *contract_path;              /* "-": standard input */
     const char *http[SERVER_ADDRESSES_MAX]; /* HOST:PORT, [V6]:PORT, PORT, unix:PATH, fd:N */
     const char *resp[SERVER_ADDRESSES_MAX]; /* the same, for the Redis protocol */

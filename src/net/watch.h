@@ -6,6 +6,8 @@
  * swapped, as Kubernetes does with `..data`. So we listen to the folder (inotify), which sees all of these
  * within it, and once a second look at what the path leads to, which sees the rest. Whoever writes may not be
  * done: we wait until two looks a tenth of a second apart agree, or half a second has passed.
+ *
+ * The path may be a folder of files: then what each of them is counts as well, but for those whose names begin with a dot.
  */
 #ifndef WEIR_NET_WATCH_H
 #define WEIR_NET_WATCH_H
@@ -21,6 +23,7 @@
 struct watch_print {
     uint64_t device, inode, size;
     int64_t modified_ns, changed_ns;
+    uint64_t inside; /* of a folder: a sum of its files' */
     bool is_there;
 };
 
@@ -34,9 +37,13 @@ struct watch {
     struct watch_print seen; /* at the last look */
     struct watch_print reported;
     unsigned looks;
-    uv_fs_event_t events;
+    uv_fs_event_t events, inside; /* of the folder that the path is in, and of the one that it is */
     uv_timer_t timer;
 };
+
+/* What the path leads to now, and whether that is the same as before. */
+struct watch_print watch_look(const char *path);
+bool watch_same(const struct watch_print *x, const struct watch_print *y);
 
 /* Begin; `changed` is called on the loop. Where the folder cannot be listened to, the looks remain. */
 int watch_start(struct watch *watch, uv_loop_t *loop, const char *path, void (*changed)(void *context),

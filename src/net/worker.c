@@ -15,6 +15,7 @@
 
 #include "net/grpc.h"
 #include "net/log.h"
+#include "net/rls.h"
 #include "net/sharing.h"
 
 /* ---- Time ------------------------------------------------------------------------------------------------ */
@@ -375,6 +376,7 @@ static void free_memory(struct worker *worker)
 {
     free(worker->out.at);
     free(worker->aside.at);
+    rls_desk_free(worker->rls);
     free(worker->input);
     free(worker->joint);
     free(worker->storage.requests);

@@ -99,6 +99,8 @@ struct server {
     struct weir_stats stats;
 };
 
+struct rls_desk;
+
 struct worker {
     struct server *server;
     uv_loop_t loop;
@@ -152,6 +154,7 @@ struct worker {
     struct http1_head head;
     struct check_storage storage;
     struct weir_identity identity;
+    struct rls_desk *rls; /* where calls of Envoy's service are read; NULL until there was one */
     struct verdict verdict;
     struct weir_shared shared; /* lent for the time of a call */
     unsigned char *joint;      /* one token with a part in the store; NULL: there is no store */

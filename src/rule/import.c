@@ -160,23 +160,56 @@ struct slice import_comment(struct import *import, struct slice text)
     return region_copy(import->region, slice_of(shown(text, &into)));
 }
 
+/* ---- Where it comes from ------------------------------------------------------------------------------------------ */
+
+void import_mark(struct import *import, unsigned source, struct place place)
+{
+    if (import->mark_count == import->mark_room) {
+        size_t room = import->mark_room == 0 ? 64 : 2 * import->mark_room;
+        struct import_mark *marks = REGION_NEW(import->region, struct import_mark, room);
+        if (marks == NULL)
+            return;
+        if (import->mark_count > 0)
+            memcpy(marks, import->marks, import->mark_count * sizeof *marks);
+        import->marks = marks;
+        import->mark_room = room;
+    }
+    import->marks[import->mark_count++] = (struct import_mark){ import->out.len, source, place };
+}
+
+/* What a line of the contract was made of: NULL where nobody said it. */
+static const struct import_mark *mark_of(const struct import *import, unsigned line)
+{
+    const struct import_mark *found = NULL;
+    size_t at = 0;
+    for (unsigned i = 1; i < line && at < import->out.len; at++)
+        i += import->out.at[at] == '\n';
+    for (size_t i = 0; line > 0 && i < import->mark_count && import->marks[i].at <= at; i++)
+        found = &import->marks[i];
+    return found;
+}
+
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 /* What was written must load: a number may be beyond what a limit can keep. Its finding is about our text, so only the
-   words of the first are passed on. */
+   words are passed on, with the place that the limit came from. */
 static int check_loads(struct import *import)
 {
-    const struct weir_contract_options options = { .keys = 1, .has_wall_offset = true };
+    const struct weir_contract_options options = { .keys = 1,
+                                                   .has_wall_offset = true,
+                                                   .fleet = WEIR_FLEET_ALONE };
     struct weir_contract *contract = NULL;
     struct weir_diagnostics *found = NULL;
     int error = weir_contract_parse(&contract, import->out.at, import->out.len, "imported", &options, &found);
     if (error == WEIR_ERR_CONTRACT) {
-        diagnostics_use(import->diagnostics, 0);
         for (size_t i = 0; i < weir_diagnostics_count(found); i++) {
             const struct weir_diagnostic *item = weir_diagnostics_at(found, i);
-            if (item->severity == WEIR_SEVERITY_ERROR)
-                IMPORT_ERROR(import, ((struct place){ 0, 0, 0 }), item->cure,
-                             "what this file asks for cannot be kept: %s", item->message);
+            const struct import_mark *mark = mark_of(import, item->line);
+            if (item->severity != WEIR_SEVERITY_ERROR)
+                continue;
+            diagnostics_use(import->diagnostics, mark == NULL ? 0 : mark->source);
+            IMPORT_ERROR(import, mark == NULL ? ((struct place){ 0, 0, 0 }) : mark->place, item->cure,
+                         "what this file asks for cannot be kept: %s", item->message);
         }
     }
     weir_diagnostics_free(found);
@@ -198,7 +231,8 @@ static int run(struct import *import, int kind, const struct import_file *file, 
     return error;
 }
 
-static int import_into(int kind, const char *path, const struct slice *text, FILE *out,
+static int import_into(int kind, const char *path, const struct slice *text,
+                       const struct weir_import_ratelimit *how, FILE *out,
                        struct weir_diagnostics **diagnostics)
 {
     struct region region;
@@ -209,7 +243,7 @@ static int import_into(int kind, const char *path, const struct slice *text, FIL
         return WEIR_ERR_MEMORY;
     region_init(&region, NULL);
     struct import import = {
-        .region = &region, .diagnostics = found, .path = path, .out = { .region = &region }
+        .region = &region, .diagnostics = found, .path = path, .out = { .region = &region }, .how = how
     };
     struct import_file file;
     if (text != NULL)
@@ -225,10 +259,16 @@ static int import_into(int kind, const char *path, const struct slice *text, FIL
 int weir_contract_import(enum weir_foreign kind, const char *path, FILE *out,
                          struct weir_diagnostics **diagnostics)
 {
-    return import_into((int)kind, path, NULL, out, diagnostics);
+    return import_into((int)kind, path, NULL, NULL, out, diagnostics);
+}
+
+int weir_contract_import_ratelimit(const char *path, const struct weir_import_ratelimit *options, FILE *out,
+                                   struct weir_diagnostics **diagnostics)
+{
+    return import_into(WEIR_FOREIGN_RATELIMIT, path, NULL, options, out, diagnostics);
 }
 
 int import_from_text(int kind, struct slice text, FILE *out, struct weir_diagnostics **diagnostics)
 {
-    return import_into(kind, "text", &text, out, diagnostics);
+    return import_into(kind, "text", &text, NULL, out, diagnostics);
 }

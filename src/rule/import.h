@@ -22,6 +22,13 @@ struct import_file {
     unsigned source;
 };
 
+/* Where a part of the contract comes from. */
+struct import_mark {
+    size_t at; /* it begins there in `out` */
+    unsigned source;
+    struct place place;
+};
+
 struct import {
     struct region *region;
     struct weir_diagnostics *diagnostics;
@@ -29,6 +36,9 @@ struct import {
     struct text out;    /* the contract */
     const char **names; /* of limits, open addressing */
     size_t name_slots, name_count;
+    struct import_mark *marks; /* ascending */
+    size_t mark_count, mark_room;
+    const struct weir_import_ratelimit *how; /* of ratelimit: NULL, or more than `weir import` wants */
 };
 
 /* Read the file, at most WEIR_CONTRACT_BYTES_MAX. 0, WEIR_ERR_FILE with a diagnostic in text 0, or WEIR_ERR_MEMORY. */
@@ -40,6 +50,9 @@ struct import_file import_text(struct import *import, const char *name, struct s
 /* Report about a place of the text in use. */
 #define IMPORT_ERROR(import, place, cure, ...) \
     diagnostics_add((import)->diagnostics, WEIR_SEVERITY_ERROR, (place), (cure), __VA_ARGS__)
+
+/* What is written from here on is about this place of text `source`. */
+void import_mark(struct import *import, unsigned source, struct place place);
 
 /* A limit's name made of `wanted`, unlike all before it; NULL without memory. */
 const char *import_limit_name(struct import *import, struct slice wanted);

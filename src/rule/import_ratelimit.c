@@ -274,13 +274,37 @@ static void add_key(struct text *text, const struct ratelimit_domain *domain, ui
     text_put(text, may_be_empty ? "]\n    missing-key: share\n" : "]\n");
 }
 
+/* What decides and answers as the service has to know beside the limit. */
+static void add_about(struct import *import, struct text *text, const struct ratelimit_node *node)
+{
+    struct text about = { .region = import->region };
+    text_put(&about, node->is_quota ? WEIR_IMPORT_QUOTA : "");
+    text_put(&about, WEIR_IMPORT_NAME);
+    text_put(&about, node->name == NULL ? "" : node->name);
+    text_put(text, "    about: ");
+    text_add_json(text, (struct slice){ about.at == NULL ? "" : about.at, about.len });
+    text_put(text, "\n");
+}
+
+static const char *name_limit(struct import *import, struct slice wanted)
+{
+    struct text text = { .region = import->region };
+    if (import->how == NULL || import->how->prefix == NULL)
+        return import_limit_name(import, wanted);
+    text_put(&text, import->how->prefix);
+    text_add(&text, wanted);
+    return import_limit_name(import, (struct slice){ text.at == NULL ? "" : text.at, text.len });
+}
+
 static void add_limit(struct import *import, struct ratelimit_domain *domain, uint32_t index)
 {
     struct text *text = &import->out;
     struct ratelimit_node *node = &domain->nodes[index];
     struct slice path = ratelimit_path(import, domain, index);
     const struct ratelimit_unit *unit = &ratelimit_units[node->unit];
-    const char *name = import_limit_name(import, node->name == NULL ? path : slice_of(node->name));
+    const char *name = name_limit(import, node->name == NULL ? path : slice_of(node->name));
+    const struct weir_import_ratelimit *how = import->how;
+    import_mark(import, domain->file->source, node->yaml->place);
     text_put(text, "\n");
     comment(import, text, "  # ", path, "");
     if (unit->comment != NULL)
@@ -297,12 +321,18 @@ static void add_limit(struct import *import, struct ratelimit_domain *domain, ui
     if (node->requests == 0)
         text_put(text, "  # Nothing passes, as there.\n");
     text_format(text, "  - name: %s\n", name == NULL ? "" : name);
+    if (how != NULL && how->is_compatible)
+        add_about(import, text, node);
     add_when(import, text, domain, index);
     add_key(text, domain, index);
     text_format(text, "    algorithm: fixed-window\n    rate: %llu/%s\n", (unsigned long long)node->requests,
                 unit->rate);
     if (node->is_shadow)
         text_put(text, "    enforce: shadow\n");
+    if (how != NULL && how->is_compatible)
+        text_put(text, "    refused: charged\n");
+    if (how != NULL && how->is_shared)
+        text_put(text, "    scope: fleet\n    when-store-fails: closed\n");
 }
 
 /* ---- One domain ----------------------------------------------------------------------------------------------------------- */
@@ -324,7 +354,8 @@ static int compare_placed(const void *x, const void *y)
 static void check_quotas(struct import *import, const struct ratelimit_domain *domain)
 {
     size_t count = 0;
-    for (size_t i = 0; i < domain->count; i++)
+    bool is_apart = import->how != NULL && import->how->is_compatible;
+    for (size_t i = 0; !is_apart && i < domain->count; i++)
         count += domain->nodes[i].is_quota && domain->nodes[i].has_limit;
     for (size_t i = 0; count > 1 && i < domain->count; i++)
         if (domain->nodes[i].is_quota && domain->nodes[i].has_limit)
@@ -420,6 +451,28 @@ static int is_wanted(const struct dirent *entry)
     return is_yaml_name(slice_of(entry->d_name));
 }
 
+/* Who serves a folder must not leave out a file of it in silence. */
+static int is_left_out(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && !is_yaml_name(slice_of(entry->d_name));
+}
+
+static void tell_left_out(struct import *import)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(import->path, &entries, is_left_out, alphasort);
+    for (int i = 0; i < count; i++) {
+        struct shown name;
+        diagnostics_use(import->diagnostics, 0);
+        diagnostics_add(import->diagnostics, WEIR_SEVERITY_WARNING, (struct place){ 0, 0, 0 },
+                        "give it such a name if it has rules, and put files of folders beside the others",
+                        "%s is not read: its name does not end in .yaml or .yml",
+                        shown(slice_of(entries[i]->d_name), &name));
+        free(entries[i]);
+    }
+    free(entries);
+}
+
 /* The files of a folder, in the order of their names. */
 static int add_folder(struct import *import, struct texts *texts)
 {
@@ -438,6 +491,8 @@ static int add_folder(struct import *import, struct texts *texts)
         free(entries[i]);
     }
     free(entries);
+    if (import->how != NULL)
+        tell_left_out(import);
     if (count == 0)
         IMPORT_ERROR(import, ((struct place){ 0, 0, 0 }), "name the folder that the service reads, or a file",
                      "the folder has no .yaml or .yml file");
@@ -516,7 +571,11 @@ int import_ratelimit(struct import *import, const struct import_file *file)
         return 0;
     comment(import, &import->out, "# Imported from ", slice_of(import->path), " (envoyproxy/ratelimit).");
     text_put(&import->out, head);
-    text_put(&import->out, "weir: 1\n\nlimits:\n");
+    text_put(&import->out, "weir: 1\n\n");
+    if (import->how != NULL && import->how->deadline > 0)
+        text_format(&import->out, "store: { deadline: %llums }\n\n",
+                    (unsigned long long)(import->how->deadline / WEIR_MILLISECOND));
+    text_put(&import->out, "limits:\n");
     size_t before = import->name_count;
     for (size_t i = 0; i < count; i++)
         add_domain(import, &domains[i]);

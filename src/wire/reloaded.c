@@ -80,6 +80,8 @@ void reloaded_first_error(char *out, size_t size, const char *file, const struct
         const struct weir_diagnostic *found = weir_diagnostics_at(diagnostics, i);
         if (found->severity != WEIR_SEVERITY_ERROR)
             continue;
+        if (found->file != NULL)
+            file = found->file; /* in a folder of them */
         if (found->line == 0)
             (void)snprintf(out, size, "%s: %s", file, found->message); /* cut where it is too long */
         else

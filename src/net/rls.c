@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * rls.c - descriptors become requests, one ask or several, and what was decided becomes an answer; see rls.h.
+ *
+ * Idea: an inquiry lives from rls_start() until its last ask is done, and holds what an answer needs of the call: its bytes are gone
+ * by then. One hold is the starter's own, so a call whose asks are all done at once ends in rls_start(), not before.
+ *
+ * As envoyproxy/ratelimit decides, each descriptor is an ask of its own. It counts what it refuses, without an end; here a limit
+ * with `refused: charged` counts up to one capacity more, and a cost above the capacity not at all. So what asks for more than there
+ * ever is takes the whole capacity instead, and one more where that was free: whoever comes next meets the same answer.
+ */
+#include "net/rls.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "net/log.h"
+#include "net/ratelimit.h"
+#include "net/worker.h"
+
+/* Digits of a header's number. */
+#define NUMBER_MAX 24
+
+/* One for a worker: `answer` is used while it is told. */
+struct rls_desk {
+    struct rls_call call;
+    struct rls_answer answer;
+    char text[RLS_ROOM];
+    unsigned char keys[WEIR_DESCRIPTORS_MAX][WEIR_DESCRIPTOR_KEY_MAX];
+    struct weir_own_limit own[WEIR_DESCRIPTORS_MAX];
+    struct weir_identity identities[WEIR_DESCRIPTORS_MAX];
+    struct weir_request requests[WEIR_DESCRIPTORS_MAX];
+};
+
+/* How far an item is whose hits are more than the limit ever has. */
+enum overcharge { OVERCHARGE_NONE, OVERCHARGE_ALL, OVERCHARGE_ONE };
+
+struct inquiry;
+
+/* One ask: of all descriptors, or of one. */
+struct item {
+    struct inquiry *inquiry;
+    uint8_t descriptor;
+    uint8_t overcharge;
+    bool is_quota; /* quota_mode: it refuses only with all others of its kind */
+    bool is_over;
+    struct rls_status status; /* where it is decided by itself */
+    struct ask *ask;
+    struct weir_request request; /* of an overcharge: what is asked next */
+};
+
+struct inquiry {
+    struct turn *turn;
+    rls_done *done;
+    size_t left; /* asks that are not done, and the starter */
+    bool is_told;
+    enum rls_end end;
+    const char *why;
+    uint64_t refused; /* a bit for each descriptor that no limit accepts */
+    size_t count;     /* of descriptors */
+    struct rls_asked asked[WEIR_DESCRIPTORS_MAX];
+    size_t item_count;
+    struct item items[];
+};
+
+static struct rls_desk *desk_of(struct worker *worker)
+{
+    if (worker->rls == NULL)
+        worker->rls = calloc(1, sizeof *worker->rls);
+    return worker->rls;
+}
+
+struct rls_call *rls_room(struct worker *worker)
+{
+    struct rls_desk *desk = desk_of(worker);
+    return desk == NULL ? NULL : &desk->call;
+}
+
+char *rls_text_room(struct worker *worker)
+{
+    struct rls_desk *desk = desk_of(worker);
+    return desk == NULL ? NULL : desk->text;
+}
+
+void rls_desk_free(struct rls_desk *desk)
+{
+    free(desk);
+}
+
+static const struct server_ratelimit *mode_of(const struct turn *turn)
+{
+    return turn->conn->worker->server->options->ratelimit;
+}
+
+/* Whether each descriptor is decided by itself. */
+static bool is_apart(const struct turn *turn)
+{
+    const struct server_ratelimit *mode = mode_of(turn);
+    return mode != NULL && mode->is_compatible && !mode->stops;
+}
+
+/* ---- The answer ---------------------------------------------------------------------------------------------------- */
+
+/* The status that speaks for all in the headers: the last that is over, else the first with least left. */
+static const struct rls_status *nearest(const struct rls_answer *answer)
+{
+    const struct rls_status *found = NULL;
+    uint32_t least = UINT32_MAX;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct rls_status *status = &answer->statuses[i];
+        bool is_over = status->code == RLS_OVER_LIMIT;
+        if (!status->has_limit || (!is_over && status->remaining >= least))
+            continue;
+        found = status;
+        least = is_over ? 0 : status->remaining;
+    }
+    return found;
+}
+
+static void add_number(struct rls_answer *answer, char *room, const char *name, uint64_t number)
+{
+    if (name == NULL || answer->header_count == RLS_HEADERS_MAX)
+        return;
+    struct text text = text_of(room, NUMBER_MAX);
+    text_u64(&text, number);
+    answer->headers[answer->header_count++] = (struct rls_header){ slice_of(name), text_slice(&text) };
+}
+
+static void add_headers(const struct server_ratelimit *mode, struct rls_answer *answer,
+                        char room[3][NUMBER_MAX])
+{
+    const struct rls_status *status = nearest(answer);
+    if (status == NULL)
+        return;
+    add_number(answer, room[0], mode->headers[0], status->requests_per_unit);
+    add_number(answer, room[1], mode->headers[1], status->remaining);
+    add_number(answer, room[2], mode->headers[2], status->reset_seconds);
+}
+
+/* Over where a rule that is none of quota_mode is, or where all of quota_mode are that were met. */
+static enum rls_code overall(const struct inquiry *inquiry)
+{
+    size_t quotas = 0, quotas_over = 0;
+    for (size_t i = 0; i < inquiry->item_count; i++) {
+        const struct item *item = &inquiry->items[i];
+        if (item->is_over && !item->is_quota)
+            return RLS_OVER_LIMIT;
+        quotas += item->is_quota;
+        quotas_over += item->is_quota && item->is_over;
+    }
+    return quotas > 0 && quotas_over == quotas ? RLS_OVER_LIMIT : RLS_OK;
+}
+
+/* An empty answer to be filled in: every status is OK, without a limit. */
+static struct rls_answer *answer_of(struct inquiry *inquiry)
+{
+    struct rls_answer *answer = &inquiry->turn->conn->worker->rls->answer;
+    answer->overall = RLS_OK;
+    answer->count = inquiry->count;
+    answer->header_count = 0;
+    answer->body = SLICE("");
+    for (size_t i = 0; i < inquiry->count; i++)
+        answer->statuses[i] = (struct rls_status){ .code = RLS_OK };
+    return answer;
+}
+
+/* Names of limits are in the answer; no reload can notice before we return. */
+static void let_go(struct inquiry *inquiry)
+{
+    struct worker *worker = inquiry->turn->conn->worker;
+    for (size_t i = 0; i < inquiry->item_count; i++)
+        if (inquiry->items[i].ask != NULL)
+            worker_let_go(worker, inquiry->items[i].ask);
+}
+
+/* Tell the door; `answer` is there, or why there is none. */
+static void tell(struct inquiry *inquiry, struct rls_answer *answer)
+{
+    struct turn *turn = inquiry->turn;
+    struct conn *conn = turn->conn;
+    const struct server_ratelimit *mode = mode_of(turn);
+    char room[3][NUMBER_MAX];
+    if (inquiry->end != RLS_ANSWERED)
+        answer = NULL;
+    if (answer != NULL && mode != NULL)
+        add_headers(mode, answer, room);
+    if (answer != NULL && mode != NULL && mode->is_shadow)
+        answer->overall = RLS_OK;
+    inquiry->is_told = true;
+    let_go(inquiry);
+    bool has_entered = turn_enter(turn);
+    inquiry->done(turn, inquiry->end, inquiry->why, answer);
+    if (has_entered)
+        turn_leave(conn);
+}
+
+/* What nothing has answered: refused descriptors, or each by itself. */
+static struct rls_answer *put_together(struct inquiry *inquiry)
+{
+    struct rls_answer *answer = answer_of(inquiry);
+    for (size_t i = 0; i < inquiry->count; i++) {
+        if (is_apart(inquiry->turn))
+            answer->statuses[i] = inquiry->items[i].status;
+        if ((inquiry->refused >> i & 1) == 0)
+            continue;
+        answer->statuses[i].code = RLS_OVER_LIMIT;
+        answer->overall = RLS_OVER_LIMIT;
+    }
+    if (is_apart(inquiry->turn))
+        answer->overall = overall(inquiry);
+    return answer;
+}
+
+/* The last hold is gone. Where the door was told, the turn may be another's by now. */
+static void finish(struct inquiry *inquiry)
+{
+    struct turn *turn = inquiry->turn;
+    if (!inquiry->is_told && turn->conn->is_gone) {
+        let_go(inquiry);
+        turn->is_done = true; /* whoever walks the line finds it as it was */
+    } else if (!inquiry->is_told && turn->is_dropped) {
+        let_go(inquiry);
+        turn_forget(turn);
+    } else if (!inquiry->is_told) {
+        tell(inquiry, inquiry->end == RLS_ANSWERED ? put_together(inquiry) : NULL);
+    }
+    free(inquiry);
+}
+
+static void drop_hold(struct inquiry *inquiry)
+{
+    if (--inquiry->left == 0)
+        finish(inquiry);
+}
+
+/* ---- Being told ---------------------------------------------------------------------------------------------------- */
+
+static void fail(struct inquiry *inquiry, enum rls_end end, const char *why)
+{
+    if (inquiry->end != RLS_ANSWERED)
+        return; /* the first says why */
+    inquiry->end = end;
+    inquiry->why = why;
+}
+
+/* What no limit accepts is over its limit. */
+static void refuse(struct inquiry *inquiry, struct item *item)
+{
+    inquiry->refused |= UINT64_C(1) << item->descriptor;
+    item->is_over = true;
+}
+
+static void fail_by(struct inquiry *inquiry, int result)
+{
+    if (result == ASK_DRAINED)
+        fail(inquiry, RLS_UNDECIDED,
+             "the server ends before the request's turn has come; ask another, or again");
+    else if (result == WEIR_ERR_ASKS)
+        fail(inquiry, RLS_INVALID, "the descriptors meet more limits together than one call may; send fewer");
+    else
+        fail(inquiry, RLS_FAILED,
+             result == ASK_CANCELLED ? "the decision was cancelled" : weir_error_text(result));
+}
+
+static const char *why_undecided(enum weir_reason reason)
+{
+    switch (reason) {
+    case WEIR_REASON_STORE:
+        return "the shared store could not be had";
+    case WEIR_REASON_FULL:
+        return "there is no room for another key";
+    case WEIR_REASON_CONTENDED:
+        return "too many asked for one key at once";
+    default:
+        return "it could not be decided in time";
+    }
+}
+
+/* What all were told together is told on at once: it is lent. */
+static struct rls_answer *take_together(struct inquiry *inquiry, const struct verdict *verdict)
+{
+    struct worker *worker = inquiry->turn->conn->worker;
+    struct rls_answer *answer = answer_of(inquiry);
+    enum weir_headers headers = mode_of(inquiry->turn) != NULL ? WEIR_HEADERS_NONE : worker->edition->headers;
+    rls_answer_make(&verdict->answer, verdict->now, inquiry->asked, inquiry->count, headers, answer);
+    return answer;
+}
+
+/* The limit's window ends at a multiple of its length since 1970, also where nothing is used. */
+static void set_reset(const struct worker *worker, const struct weir_contract_limit *limit, weir_ns now,
+                      struct rls_status *status)
+{
+    const struct server *server = worker->server;
+    weir_ns period = limit->spec->rate.period;
+    int64_t offset = server->is_virtual ? server->wall_offset : weir_wall_offset();
+    uint64_t wall = now + (uint64_t)offset;
+    if (limit->algorithm != WEIR_FIXED_WINDOW || limit->spec->align != WEIR_ALIGN_EPOCH || period == 0)
+        return;
+    weir_ns left = period - wall % period;
+    status->has_reset = true;
+    status->reset_seconds = (left + WEIR_SECOND - 1) / WEIR_SECOND;
+}
+
+static bool cut_prefix(struct slice *text, struct slice prefix)
+{
+    if (text->len < prefix.len || memcmp(text->at, prefix.at, prefix.len) != 0)
+        return false;
+    *text = (struct slice){ text->at + prefix.len, text->len - prefix.len };
+    return true;
+}
+
+/* What one descriptor was told. A limit that only watches speaks as if it enforced, and refuses nobody. */
+static void take_apart(struct item *item, const struct verdict *verdict)
+{
+    struct inquiry *inquiry = item->inquiry;
+    struct worker *worker = inquiry->turn->conn->worker;
+    const struct weir_answer *given = &verdict->answer;
+    struct rls_answer *one = answer_of(inquiry);
+    struct weir_answer seen = { .decision = given->count > 0 ? given->each[0] : given->decision,
+                                .limits = given->limits,
+                                .count = given->count > 0 };
+    seen.each[0] = seen.decision;
+    rls_answer_make(&seen, verdict->now, &inquiry->asked[item->descriptor], 1, WEIR_HEADERS_NONE, one);
+    struct rls_status *status = &item->status;
+    *status = one->statuses[0];
+    if (seen.decision.limit != WEIR_NO_LIMIT) {
+        const struct weir_contract_limit *limit = &given->limits[seen.decision.limit];
+        struct slice about = slice_of(limit->about == NULL ? "" : limit->about);
+        item->is_quota = cut_prefix(&about, SLICE(WEIR_IMPORT_QUOTA));
+        if (cut_prefix(&about, SLICE(WEIR_IMPORT_NAME)))
+            status->name = about; /* there a limit has the name alone that its rule gives it */
+        set_reset(worker, limit, verdict->now, status);
+    }
+    item->is_over = status->code == RLS_OVER_LIMIT && (given->watched & 1) == 0;
+    if (status->code == RLS_OVER_LIMIT)
+        status->remaining = 0; /* also where it asked for more than there ever is */
+    if ((given->watched & 1) != 0)
+        status->code = RLS_OK;
+}
+
+/* Whether the item has more to charge. */
+static bool overcharges(struct item *item, const struct weir_answer *answer)
+{
+    const struct weir_decision *decision = answer->count > 0 ? &answer->each[0] : &answer->decision;
+    if (item->overcharge == OVERCHARGE_NONE && decision->outcome == WEIR_NEVER && decision->capacity > 0) {
+        item->overcharge = OVERCHARGE_ALL;
+        item->request.cost = decision->capacity;
+        return true;
+    }
+    if (item->overcharge == OVERCHARGE_ALL && outcome_passes(decision->outcome)) {
+        item->overcharge = OVERCHARGE_ONE;
+        item->request.cost = 1;
+        return true;
+    }
+    return false;
+}
+
+static void count_decision(struct turn *turn, const struct ask *ask, const struct verdict *verdict)
+{
+    struct worker *worker = turn->conn->worker;
+    if (!ask->is_peek)
+        counters_decision(&worker->counters, edition_of(worker, &verdict->answer)->rows, &verdict->answer,
+                          false);
+    if (turn->conn->is_active)
+        worker->decided++;
+    else if (!verdict->has_waited)
+        counters_time(&worker->counters, 1, weir_now() - ask->started_at);
+}
+
+static void start(struct item *item);
+
+/* What one ask was told, the first time. */
+static struct rls_answer *take(struct item *item, struct ask *ask, const struct verdict *verdict)
+{
+    struct inquiry *inquiry = item->inquiry;
+    struct turn *turn = inquiry->turn;
+    if (verdict == NULL && (ask->result == WEIR_ERR_ATTRIBUTE || ask->result == WEIR_ERR_COST)) {
+        refuse(inquiry, item); /* a reload came in between, or it is more than anything can count */
+        return NULL;
+    }
+    if (verdict == NULL) {
+        fail_by(inquiry, ask->result);
+        return NULL;
+    }
+    count_decision(turn, ask, verdict);
+    if (verdict->answer.decision.outcome == WEIR_REFUSED) {
+        fail(inquiry, RLS_UNDECIDED, why_undecided(verdict->answer.decision.reason));
+        return NULL;
+    }
+    if (!is_apart(turn))
+        return take_together(inquiry, verdict);
+    take_apart(item, verdict);
+    return NULL;
+}
+
+static void on_decided(struct ask *ask, const struct verdict *verdict)
+{
+    struct item *item = ask->owner;
+    struct inquiry *inquiry = item->inquiry;
+    struct turn *turn = inquiry->turn;
+    struct conn *conn = turn->conn;
+    struct worker *worker = conn->worker;
+    bool is_served_now = conn->is_active;
+    bool may_tell = !conn->is_gone && !turn->is_dropped;
+    struct rls_answer *answer = NULL;
+    conn->asks_pending--;
+    if (item->overcharge == OVERCHARGE_NONE)
+        answer = take(item, ask, verdict);
+    bool goes_on = verdict != NULL && is_apart(turn) && may_tell && overcharges(item, &verdict->answer);
+    if (answer != NULL && may_tell)
+        tell(inquiry, answer);
+    if (goes_on)
+        start(item);
+    else
+        drop_hold(inquiry);
+    if (!is_served_now)
+        worker_mark(worker, conn);
+}
+
+/* ---- Asking -------------------------------------------------------------------------------------------------------- */
+
+/* Ask, or where it was asked already ask for more. */
+static void start(struct item *item)
+{
+    struct ask *ask = item->ask;
+    struct turn *turn = item->inquiry->turn;
+    struct worker *worker = turn->conn->worker;
+    if (ask->state == ASK_DONE)
+        worker_let_go(worker, ask);
+    ask->state = ASK_IDLE;
+    ask->request = &item->request;
+    ask->is_peek = weir_request_is_peek(&item->request);
+    ask->held = NULL;
+    ask->started_at = worker->now;
+    turn->conn->asks_pending++;
+    worker_hold(worker, ask);
+    ask_start(worker->decider, ask);
+}
+
+/* False: out of memory. */
+static bool add_ask(struct item *item)
+{
+    struct turn *turn = item->inquiry->turn;
+    struct ask *ask = worker_ask_new(turn->conn->worker);
+    if (ask == NULL)
+        return false;
+    ask->kind = ASK_CHECK;
+    ask->now = turn->now;
+    ask->owner = item;
+    ask->done = on_decided;
+    item->ask = ask;
+    if (turn->last_ask == NULL)
+        turn->first_ask = ask;
+    else
+        turn->last_ask->next = ask;
+    turn->last_ask = ask;
+    return true;
+}
+
+static void ask(struct item *item)
+{
+    struct inquiry *inquiry = item->inquiry;
+    if (inquiry->turn->conn->is_gone)
+        return;
+    if (!add_ask(item)) {
+        fail(inquiry, RLS_UNDECIDED, "out of memory");
+        return;
+    }
+    inquiry->left++;
+    start(item);
+}
+
+/* ---- From a call to requests ------------------------------------------------------------------------------------------- */
+
+static struct inquiry *inquiry_new(struct turn *turn, const struct rls_call *call, size_t item_count,
+                                   rls_done *done)
+{
+    struct inquiry *inquiry = malloc(sizeof *inquiry + item_count * sizeof *inquiry->items);
+    if (inquiry == NULL)
+        return NULL;
+    inquiry->turn = turn;
+    inquiry->done = done;
+    inquiry->left = 1;
+    inquiry->end = RLS_ANSWERED;
+    inquiry->why = NULL;
+    inquiry->is_told = false;
+    inquiry->refused = 0;
+    inquiry->count = call->count;
+    memcpy(inquiry->asked, call->asked, call->count * sizeof *call->asked);
+    inquiry->item_count = item_count;
+    for (size_t i = 0; i < item_count; i++)
+        inquiry->items[i] =
+            (struct item){ .inquiry = inquiry, .descriptor = (uint8_t)i, .status = { .code = RLS_OK } };
+    return inquiry;
+}
+
+/* What a descriptor brings along counts instead of the contract. */
+static void bring(struct rls_desk *desk, const struct rls_call *call, size_t index)
+{
+    static const weir_ns units[] = {
+        [RLS_SECOND] = WEIR_SECOND,  [RLS_MINUTE] = WEIR_MINUTE, [RLS_HOUR] = WEIR_HOUR,
+        [RLS_DAY] = WEIR_DAY,        [RLS_WEEK] = 7 * WEIR_DAY,  [RLS_MONTH] = 30 * WEIR_DAY,
+        [RLS_YEAR] = 365 * WEIR_DAY,
+    };
+    const struct rls_asked *asked = &call->asked[index];
+    struct weir_own_limit *own = &desk->own[index];
+    *own = (struct weir_own_limit){ .key = desk->keys[index],
+                                    .requests = asked->requests_per_unit,
+                                    .period = units[asked->unit] * asked->unit_multiplier };
+    own->key_len =
+        weir_descriptor_key(call->domain.at, call->domain.len, &call->descriptors[index], desk->keys[index]);
+    desk->requests[index].own = own;
+}
+
+static void describe(struct worker *worker, const struct rls_call *call, size_t index, weir_ns wait)
+{
+    struct rls_desk *desk = worker->rls;
+    struct weir_identity *identity = &desk->identities[index];
+    weir_contract_describe(worker->server->contract, call->domain.at, call->domain.len, call->descriptors,
+                           call->count, index, identity);
+    desk->requests[index] = (struct weir_request){ .attributes = identity->attributes,
+                                                   .attribute_count = identity->count,
+                                                   .cost = call->asked[index].hits,
+                                                   .is_peek = call->asked[index].hits == 0,
+                                                   .wait = wait };
+    if (call->asked[index].has_limit)
+        bring(desk, call, index);
+}
+
+/* All are one: where one is refused nothing is asked. */
+static void ask_together(struct inquiry *inquiry, struct rls_desk *desk)
+{
+    for (size_t i = 0; i < inquiry->count; i++) {
+        if (desk->identities[i].refused != NULL)
+            inquiry->refused |= UINT64_C(1) << i;
+        desk->requests[i].also = i + 1 < inquiry->count ? &desk->requests[i + 1] : NULL;
+    }
+    inquiry->items[0].request = desk->requests[0];
+    if (inquiry->refused == 0)
+        ask(&inquiry->items[0]);
+}
+
+static void ask_apart(struct inquiry *inquiry, const struct rls_desk *desk)
+{
+    for (size_t i = 0; i < inquiry->count; i++) {
+        struct item *item = &inquiry->items[i];
+        item->request = desk->requests[i];
+        if (desk->identities[i].refused != NULL)
+            refuse(inquiry, item);
+        else
+            ask(item);
+    }
+}
+
+/* The longest period of a limit that a descriptor brings along, in units. */
+#define OWN_YEARS_MAX 10
+
+static const char *why_no_limit(const struct rls_asked *asked)
+{
+    static const uint32_t most[] = { [RLS_SECOND] = OWN_YEARS_MAX * 365 * 86400,
+                                     [RLS_MINUTE] = OWN_YEARS_MAX * 365 * 1440,
+                                     [RLS_HOUR] = OWN_YEARS_MAX * 365 * 24,
+                                     [RLS_DAY] = OWN_YEARS_MAX * 365,
+                                     [RLS_WEEK] = OWN_YEARS_MAX * 365 / 7,
+                                     [RLS_MONTH] = OWN_YEARS_MAX * 365 / 30,
+                                     [RLS_YEAR] = OWN_YEARS_MAX };
+    if ((size_t)asked->unit >= sizeof most / sizeof *most || most[asked->unit] == 0)
+        return "limit.unit: write SECOND, MINUTE, HOUR, DAY, MONTH or YEAR";
+    if (asked->unit_multiplier == 0 || asked->unit_multiplier > most[asked->unit])
+        return "limit.unit_multiplier: from 1 to ten years";
+    return NULL;
+}
+
+/* What this server does not do, or NULL. */
+static const char *why_not(const struct rls_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        const char *why = call->asked[i].has_limit ? why_no_limit(&call->asked[i]) : NULL;
+        if (call->asked[i].is_refund)
+            return "is_negative_hits: a refund is not allowed here, since a client could refill itself";
+        if (why != NULL)
+            return why;
+    }
+    return NULL;
+}
+
+void rls_start(struct turn *turn, const struct rls_call *call, weir_ns wait, rls_done *done)
+{
+    struct worker *worker = turn->conn->worker;
+    struct rls_desk *desk = desk_of(worker);
+    size_t item_count = is_apart(turn) ? call->count : 1;
+    const char *why = why_not(call);
+    if (why != NULL) {
+        done(turn, RLS_INVALID, why, NULL);
+        return;
+    }
+    struct inquiry *inquiry = desk == NULL ? NULL : inquiry_new(turn, call, item_count, done);
+    if (inquiry == NULL) {
+        done(turn, RLS_UNDECIDED, "out of memory", NULL);
+        return;
+    }
+    if (turn_reserve(turn, item_count, false)) {
+        for (size_t i = 0; i < call->count; i++)
+            describe(worker, call, i, is_apart(turn) ? 0 : wait);
+        if (is_apart(turn))
+            ask_apart(inquiry, desk);
+        else
+            ask_together(inquiry, desk);
+    } else {
+        fail(inquiry, RLS_UNDECIDED, "too many decisions are under way; try again");
+    }
+    drop_hold(inquiry);
+}
+
+void rls_cancel(struct turn *turn)
+{
+    for (struct ask *ask = turn->first_ask, *next; ask != NULL; ask = next) {
+        next = ask->next;
+        if (ask->state == ASK_STARTED)
+            ask_cancel(turn->conn->worker->decider, ask, ASK_CANCELLED);
+    }
+}
