@@ -625,6 +625,9 @@ WEIR_API const struct weir_contract_limit *weir_contract_limit(const struct weir
 /* Which reply fields carry the numbers. */
 enum weir_headers { WEIR_HEADERS_TRIO, WEIR_HEADERS_DRAFT, WEIR_HEADERS_X_RATELIMIT, WEIR_HEADERS_NONE };
 
+/* Which form a server's log has: `key=value`, or an object of JSON on each line. */
+enum weir_log_format { WEIR_LOG_LOGFMT, WEIR_LOG_JSON };
+
 /* The contract's `server` as of loading and its `headers`, for the program that serves it. Absent lists have count 0,
    strings NULL. Lives as long as the contract; ask again after a reload, which may change `headers`. */
 struct weir_contract_server {
@@ -641,6 +644,7 @@ struct weir_contract_server {
     size_t uid_count;
     bool has_uids;  /* the list was given; else: own uid and 0 */
     bool auth_wait; /* `Prefer: wait=` is heard at the auth doors */
+    enum weir_log_format log_format; /* how lines of the log are written */
     enum weir_headers headers;
 };
 WEIR_API const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract);

@@ -3,6 +3,7 @@
  * cmd_serve.c - `weir serve`: reads the arguments; net/server.c serves.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/options.h"
@@ -26,6 +27,14 @@ static bool fill_addresses(const char *door, const struct option_list *list, con
         out[i] = list->at[i];
     *count = list->count;
     return true;
+}
+
+static bool is_log_format(const char *word)
+{
+    if (word == NULL || strcmp(word, "logfmt") == 0 || strcmp(word, "json") == 0)
+        return true;
+    complain("serve", "--log-format '%.200s': write logfmt or json", word);
+    return false;
 }
 
 /* Arguments are seen by everybody on the machine. True also where the URL is no URL: that is told better later. */
@@ -85,6 +94,7 @@ int cmd_serve(int argc, char **argv)
         { OPTION_TEXT, "tls-cert", "FILE", "TLS: what to show, as PEM", &server.tls_cert, 0, 0 },
         { OPTION_TEXT, "tls-key", "FILE", "and its key", &server.tls_key, 0, 0 },
         { OPTION_TEXT, "tls-client-ca", "FILE", "whose clients are served", &server.tls_client_ca, 0, 0 },
+        { OPTION_TEXT, "log-format", "FORM", "logfmt or json", &server.log_format, 0, 0 },
         { OPTION_FLAG, "insecure", NULL, "listen beyond loopback without tokens", &server.is_insecure, 0, 0 },
         { OPTION_MAYBE, "ratelimit-config", "[DIR]", "rules of envoyproxy/ratelimit", &folder, 0, 0 },
         { OPTION_FLAG, "ratelimit-compatible", NULL, "decide as it does", &is_compatible, 0, 0 },
@@ -100,7 +110,7 @@ int cmd_serve(int argc, char **argv)
     }
     if (!fill_addresses("http", &http, server.http, &server.http_count)
         || !fill_addresses("resp", &resp, server.resp, &server.resp_count)
-        || !fill_addresses("grpc", &grpc, server.grpc, &server.grpc_count)
+        || !fill_addresses("grpc", &grpc, server.grpc, &server.grpc_count) || !is_log_format(server.log_format)
         || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
     server.workers = (unsigned)workers;

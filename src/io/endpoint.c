@@ -106,7 +106,9 @@ void endpoint_format(const struct endpoint *endpoint, char out[ENDPOINT_TEXT_MAX
     char host[INET6_ADDRSTRLEN];
     switch (endpoint->socket.any.sa_family) {
     case AF_UNIX:
-        (void)snprintf(out, ENDPOINT_TEXT_MAX, "unix:%.107s", endpoint->socket.local.sun_path);
+        (void)snprintf(out, ENDPOINT_TEXT_MAX, "unix:%s%.107s",
+                       endpoint->socket.local.sun_path[0] == '\0' ? "@" : "",
+                       endpoint->socket.local.sun_path + (endpoint->socket.local.sun_path[0] == '\0'));
         break;
     case AF_INET:
         (void)inet_ntop(AF_INET, &endpoint->socket.v4.sin_addr, host, sizeof host);

@@ -61,6 +61,14 @@ static int open_bound(struct listener *listener, mode_t mode)
     return bind(listener->fd, &address->socket.any, address->len) == 0 ? 0 : -errno;
 }
 
+/* Whoever passed a socket that listens has chosen its backlog. */
+static bool is_listening(int fd)
+{
+    int accepts = 0;
+    socklen_t len = sizeof accepts;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &len) == 0 && accepts != 0;
+}
+
 /* Take over a socket that whoever started us has bound. */
 static int open_inherited(struct listener *listener, const char **why)
 {
@@ -88,7 +96,7 @@ int listener_open(struct listener *listener, const char *text, mode_t mode, cons
 
     int result =
         listener->address.kind == ENDPOINT_FD ? open_inherited(listener, why) : open_bound(listener, mode);
-    if (result == 0 && listen(listener->fd, BACKLOG) != 0)
+    if (result == 0 && !is_listening(listener->fd) && listen(listener->fd, BACKLOG) != 0)
         result = -errno;
     if (result != 0) {
         listener_close(listener);

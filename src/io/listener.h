@@ -44,7 +44,10 @@ int listener_open(struct listener *listener, const char *text, mode_t mode, cons
 int listener_start(struct listener *listener, uv_loop_t *loop, listener_accepted *accepted,
                    listener_has_room *has_room, void *context);
 
-/* Stop accepting and close the socket; the handles are closed with the loop's next turn. */
+/*
+ * Stop accepting and close the socket; the handles are closed with the loop's next turn. It is not shut down: whoever passed it may
+ * still listen at it.
+ */
 void listener_stop(struct listener *listener);
 
 /* Close a listener that was opened and never started. */

@@ -56,17 +56,20 @@ static int open_door(struct doors *doors, const char *door, const char *address,
 static int open_all(struct doors *doors, const char *door, const char *const *addresses, size_t count,
                     struct listener *listeners, size_t *opened)
 {
-    if (count > SERVER_ADDRESSES_MAX) {
-        (void)fprintf(stderr, "weir: %zu addresses for %s; at most %d\n", count, door, SERVER_ADDRESSES_MAX);
-        return EXIT_WRONG;
-    }
-    for (size_t i = 0; i < count; i++) {
-        int status = open_door(doors, door, addresses[i], &listeners[i]);
+    struct inherited_addresses all;
+    int status = inherit_addresses(&doors->inherited, door, addresses, count, &all);
+    for (size_t i = 0; status == 0 && i < all.count; i++) {
+        status = open_door(doors, door, all.at[i], &listeners[i]);
         *opened += status <= 0; /* also one that is open and may not be */
-        if (status != 0)
-            return status < 0 ? -status : status;
     }
-    return 0;
+    return status < 0 ? -status : status;
+}
+
+/* Whether a service manager opened a socket for any door, so that none is missing. */
+static bool has_inherited_door(const struct doors *doors)
+{
+    const struct inherited *inherited = &doors->inherited;
+    return inherit_has(inherited, "http") || inherit_has(inherited, "resp") || inherit_has(inherited, "grpc");
 }
 
 /* Without any door: HTTP on loopback. */
@@ -81,7 +84,7 @@ static int open_doors(struct doors *doors)
     size_t resp_count = options->resp_count > 0 ? options->resp_count : settings->resp_count;
     const char *const *grpc = options->grpc_count > 0 ? options->grpc : settings->grpc;
     size_t grpc_count = options->grpc_count > 0 ? options->grpc_count : settings->grpc_count;
-    if (http_count + resp_count + grpc_count == 0) {
+    if (http_count + resp_count + grpc_count == 0 && !has_inherited_door(doors)) {
         http = usual;
         http_count = 1;
     }
@@ -119,37 +122,85 @@ static void open_usual_admin(struct doors *doors)
         (void)open_admin_at(doors, address, true);
 }
 
-static int open_admin(struct doors *doors)
+/*
+ * A socket that was passed must be usable, for nobody else accepts there; and closed to others, since who reaches it is an
+ * operator.
+ */
+static int open_inherited_admin(struct doors *doors, const char *address)
 {
-    const struct server *server = doors->server;
-    const char *address = server->options->admin != NULL ? server->options->admin : server->settings->admin;
-    if (address == NULL) {
-        open_usual_admin(doors);
-        return 0;
+    const char *why = NULL;
+    struct stat status;
+    int result = listener_open(&doors->admin, address, ADMIN_MODE, &why);
+    if (result != 0) {
+        complain("admin", address, result, why);
+        return EXIT_UNABLE;
     }
+    doors->has_admin = true;
+    const struct endpoint *bound = &doors->admin.address;
+    bool is_open = bound->socket.any.sa_family == AF_UNIX && stat(bound->socket.local.sun_path, &status) == 0
+                   && (status.st_mode & S_IWOTH) != 0;
+    if (!is_open || doors->server->options->is_insecure)
+        return 0;
+    (void)fprintf(stderr,
+                  "weir: everybody on this machine could use the admin socket %s; write SocketMode=0600 in its "
+                  "unit, or say --insecure\n",
+                  doors->admin.name);
+    return EXIT_WRONG;
+}
+
+/* An address that was asked for. */
+static int open_admin_by(struct doors *doors, const char *address)
+{
     struct endpoint endpoint;
     const char *why;
+    if (strncmp(address, "fd:", 3) == 0)
+        return open_inherited_admin(doors, address);
     if (!endpoint_parse(address, &endpoint, &why)) {
         complain("admin", address, -EINVAL, why);
         return EXIT_WRONG;
     }
     (void)open_admin_at(doors, address, true); /* busy or unwritable: a warning says it */
-    if (!doors->has_admin || endpoint_is_local(&doors->admin.address) || server->options->is_insecure)
-        return 0;
+    return 0;
+}
+
+static int open_admin(struct doors *doors)
+{
+    const struct server *server = doors->server;
+    const char *address = server->options->admin != NULL ? server->options->admin : server->settings->admin;
+    struct inherited_addresses all;
+    int status = inherit_addresses(&doors->inherited, "admin", &address, address != NULL, &all);
+    if (status == 0 && all.count > 1) {
+        (void)fprintf(stderr, "weir: %zu sockets were passed for admin; one is all it takes\n", all.count);
+        return EXIT_WRONG;
+    }
+    if (status != 0)
+        return status;
+    if (all.count == 0)
+        open_usual_admin(doors);
+    else
+        status = open_admin_by(doors, all.at[0]);
+    if (status != 0 || !doors->has_admin || endpoint_is_local(&doors->admin.address)
+        || server->options->is_insecure)
+        return status;
     (void)fprintf(
         stderr,
         "weir: the admin address '%s' can be reached from other machines and asks for no token; use a "
         "Unix socket or loopback, or say --insecure\n",
-        address);
+        all.at[0]);
     return EXIT_WRONG;
 }
 
 int doors_open(struct doors *doors, struct server *server)
 {
     *doors = (struct doors){ .server = server };
-    int status = open_doors(doors);
+    int status = inherit_take(&doors->inherited);
+    if (status == 0)
+        status = open_doors(doors);
     if (status == 0)
         status = open_admin(doors);
+    if (status == 0)
+        status = inherit_check_used(&doors->inherited);
+    inherit_free(&doors->inherited);
     if (status != 0)
         doors_close(doors);
     return status;
@@ -250,8 +301,10 @@ static int start(struct doors *doors, struct listener *listener, const char *doo
         return EXIT_UNABLE;
     }
     char quoted[LOG_QUOTED_MAX];
-    (void)fprintf(stderr, "listening %s %s\n", door, listener->name); /* a lost line stops nobody */
+    if (log_form_now() != LOG_JSON)                                       /* there every line is an object */
+        (void)fprintf(stderr, "listening %s %s\n", door, listener->name); /* a lost line stops nobody */
     log_event(LOG_INFO, "listening", "door=%s addr=%s", door, log_quote(listener->name, quoted));
+    notify_door(&((struct doors *)listener->context)->server->notify, door, listener->name);
     return 0;
 }
 

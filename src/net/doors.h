@@ -9,6 +9,7 @@
 #define WEIR_NET_DOORS_H
 
 #include "io/listener.h"
+#include "net/inherit.h"
 #include "net/worker.h"
 
 struct doors {
@@ -22,6 +23,7 @@ struct doors {
     uint64_t accepted; /* connections, which names them */
     struct listener admin;
     bool has_admin;
+    struct inherited inherited; /* what a service manager opened for us, until doors_open() has shared it out */
 };
 
 /* Open every listener; says on standard error what is wrong. Returns 0, or the exit status. */

@@ -175,7 +175,7 @@ static void retire(uv_work_t *work)
 
 /* ---- Saying what happened -------------------------------------------------------------------------------- */
 
-static void log_diagnostics(const struct weir_diagnostics *diagnostics)
+void log_diagnostics(const struct weir_diagnostics *diagnostics)
 {
     size_t count = diagnostics == NULL ? 0 : weir_diagnostics_count(diagnostics);
     for (size_t i = 0; i < count && i < LOGGED_MAX; i++) {
@@ -342,6 +342,8 @@ static void on_built(uv_work_t *work, int status)
         log_outcome(reload);
     }
     answer_jobs(reload);
+    if (!reload->is_draining)
+        notify_ready(&reload->server->notify);
     weir_diagnostics_free(outcome->diagnostics);
     outcome->diagnostics = NULL;
     reload->replaced = outcome->replaced;
@@ -399,8 +401,10 @@ static void begin(struct reload *reload)
     take_jobs(reload);
     reload->serving = reload->causes;
     reload->causes = 0;
-    if (reload->serving != 0)
-        queue(reload, RELOAD_BUILDING, build, on_built);
+    if (reload->serving == 0)
+        return;
+    notify_reloading(&reload->server->notify);
+    queue(reload, RELOAD_BUILDING, build, on_built);
 }
 
 static void step(struct reload *reload)

@@ -98,6 +98,9 @@ struct reload {
     } contract_fault, tls_fault;
 };
 
+/* The first of them, as events. */
+void log_diagnostics(const struct weir_diagnostics *diagnostics);
+
 /* ---- The main thread ------------------------------------------------------------------------------------- */
 
 int reload_init(struct reload *reload, struct server *server);

@@ -75,6 +75,27 @@ static struct weir_contract_options contract_options(struct server *server)
     return options;
 }
 
+/* Before anything is logged, and again: by the option, else by the contract, if that could be read. */
+static void choose_log_form(const struct server *server)
+{
+    enum log_form form = LOG_LOGFMT;
+    const char *word = server->options->log_format;
+    if (word != NULL)
+        (void)log_form_parse(word, &form); /* the option was looked at */
+    else if (server->contract != NULL && weir_contract_server(server->contract)->log_format == WEIR_LOG_JSON)
+        form = LOG_JSON;
+    log_form_set(form);
+}
+
+/* As people read them, or as events where every line is one. */
+static void tell_diagnostics(const struct weir_diagnostics *diagnostics)
+{
+    if (diagnostics != NULL && log_form_now() == LOG_JSON)
+        log_diagnostics(diagnostics);
+    else if (diagnostics != NULL)
+        weir_diagnostics_print(diagnostics, stderr, false);
+}
+
 /* From a folder of envoyproxy/ratelimit: it is told of in its own words first. */
 static int load_folder(struct server *server, const struct weir_contract_options *options,
                        struct weir_diagnostics **diagnostics)
@@ -85,8 +106,7 @@ static int load_folder(struct server *server, const struct weir_contract_options
     int result = ratelimit_text(ratelimit, &text, &len, diagnostics);
     if (result != 0)
         return result;
-    if (*diagnostics != NULL)
-        weir_diagnostics_print(*diagnostics, stderr, false);
+    tell_diagnostics(*diagnostics);
     weir_diagnostics_free(*diagnostics);
     result = weir_contract_parse(&server->contract, text, len, ratelimit->folder, options, diagnostics);
     free(text);
@@ -98,12 +118,13 @@ static int load_contract(struct server *server)
     struct weir_contract_options options = contract_options(server);
     struct weir_diagnostics *diagnostics = NULL;
     const char *path = server->options->contract_path;
+    choose_log_form(server);
     int result = server->options->ratelimit != NULL
                      ? load_folder(server, &options, &diagnostics)
                      : weir_contract_load(&server->contract, path, &options, &diagnostics);
-    if (diagnostics != NULL)
-        weir_diagnostics_print(diagnostics, stderr, false);
-    else if (result != 0)
+    choose_log_form(server);
+    tell_diagnostics(diagnostics);
+    if (diagnostics == NULL && result != 0)
         (void)fprintf(stderr, "weir: %s: %s\n", path, weir_error_text(result)); /* nowhere else to say it */
     weir_diagnostics_free(diagnostics);
     if (result != 0)
@@ -236,6 +257,7 @@ static void log_start(const struct server *server)
 static void on_second(uv_timer_t *timer)
 {
     const struct control *control = timer->data;
+    log_left_out();
     if (control->server->is_virtual)
         return;
     reload_second(&control->server->reload);
@@ -251,14 +273,24 @@ static void close_handle(void *handle)
     uv_close(handle, NULL);
 }
 
+static size_t connection_count(const struct server *server)
+{
+    size_t total = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        total += __atomic_load_n(&server->workers[i].load, __ATOMIC_RELAXED);
+    return total;
+}
+
 /* Stop accepting; the loop ends with its last handle. */
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct control *control = handle->data;
     if (control->server->is_draining)
         return;
-    log_event(LOG_INFO, "draining", "signal=%s waiting=%zu", number == SIGTERM ? "SIGTERM" : "SIGINT",
-              __atomic_load_n(&control->server->parked_count, __ATOMIC_RELAXED));
+    log_event(
+        LOG_INFO, "draining", "signal=%s waiting=%zu connections=%zu", number == SIGTERM ? "SIGTERM" : "SIGINT",
+        __atomic_load_n(&control->server->parked_count, __ATOMIC_RELAXED), connection_count(control->server));
+    notify_stopping(&control->server->notify);
     __atomic_store_n(&control->server->is_draining, true, __ATOMIC_RELAXED);
     doors_stop(&control->doors);
     reload_stop(&control->server->reload);
@@ -284,6 +316,8 @@ static int start_control(struct control *control)
         result = uv_timer_start(&control->second, on_second, 1000, 1000);
     if (result == 0)
         result = reload_start(&control->server->reload, &control->loop);
+    if (result == 0)
+        result = notify_start(&control->server->notify, &control->loop);
     if (result != 0)
         (void)fprintf(stderr, "weir: cannot wait for signals: %s\n", uv_strerror(result));
     return result == 0 ? 0 : EXIT_UNABLE;
@@ -300,6 +334,7 @@ static void finish_workers(struct server *server)
         asks += server->workers[i].asks_started;
         answers += server->workers[i].asks_finished;
     }
+    log_left_out();
     log_event(LOG_INFO, "drained", "asks=%" PRIu64 " answers=%" PRIu64, asks, answers);
 }
 
@@ -316,6 +351,7 @@ static int serve(struct control *control)
     if (status != 0)
         exit(status); /* threads run: there is no half of a server to take down in order */
     log_start(control->server);
+    notify_ready(&control->server->notify);
     (void)uv_run(&control->loop, UV_RUN_DEFAULT); /* ends with the drain: every handle is closed */
     finish_workers(control->server);
     (void)uv_loop_close(&control->loop); /* nothing is left in it */
@@ -328,12 +364,14 @@ int server_run(const struct server_options *options)
     static struct control control;
     (void)signal(SIGPIPE, SIG_IGN); /* a peer that is gone shows in the write's result */
     int status = make_server(&server, options);
+    notify_open(&server.notify, &server);
     if (status == 0) {
         control.server = &server;
         status = doors_open(&control.doors, &server);
     }
     if (status == 0)
         status = serve(&control);
+    notify_close(&server.notify);
     free_server(&server);
     return status;
 }

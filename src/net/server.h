@@ -38,8 +38,9 @@ struct server_options {
     const char *
         store_url; /* where limits of `scope: fleet` are counted; NULL: store.url of the contract, or nowhere */
     size_t keys;   /* 0: memory.keys of the contract */
-    unsigned workers; /* 0: one per core this process may use */
-    bool is_insecure; /* --insecure: listen beyond loopback without tokens */
+    unsigned workers;       /* 0: one per core this process may use */
+    const char *log_format; /* "logfmt", "json"; NULL: server.log-format of the contract */
+    bool is_insecure;       /* --insecure: listen beyond loopback without tokens */
 };
 
 /*

@@ -279,6 +279,8 @@ static void drain(struct worker *worker)
 static void on_wake(uv_async_t *async)
 {
     struct worker *worker = async->data;
+    __atomic_store_n(&worker->pulse, __atomic_load_n(&worker->server->pulse, __ATOMIC_RELAXED),
+                     __ATOMIC_RELAXED);
     open_inbox(worker);
     open_reloads(worker);
     waiting_collect(worker);

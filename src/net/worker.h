@@ -7,9 +7,9 @@
  *
  * Words      worker->inbox, reloads_done, ended: under inbox_lock. worker->load: the acceptor adds, the worker
  *            subtracts. server->is_draining: the main thread sets it once. server->epoch: the main thread
- *            raises it. worker->epoch_done: the worker stores, the main thread reads. server->workers_open: each
+ *            raises it, as it does server->pulse, which worker->pulse follows. worker->epoch_done: the worker stores, the main thread reads. server->workers_open: each
  *            worker lowers it at its end, the one with the ticker reads it.
- * Ordering   load is relaxed: it chooses a worker, nothing depends on it. is_draining is relaxed: the wake-up
+ * Ordering   load is relaxed: it chooses a worker, nothing depends on it. The pulses are, too. is_draining is relaxed: the wake-up
  *            that follows carries it. epoch and epoch_done are release and acquire: what a worker did before it
  *            said that it is done has happened before the main thread frees what it did it with.
  * Progress   the lock is held for a few instructions, at accept only.
@@ -22,6 +22,7 @@
 #include "net/counters.h"
 #include "net/door_tls.h"
 #include "net/edition.h"
+#include "net/notify.h"
 #include "net/reload.h"
 #include "net/server.h"
 #include "net/shared_store.h"
@@ -93,6 +94,8 @@ struct server {
     struct worker *workers;
     unsigned worker_count;
     uint64_t second_ms; /* 1000; test builds may hurry */
+    struct notify notify;
+    uint64_t pulse; /* asks every worker whether its loop still turns */
 
     uv_mutex_t stats_lock; /* of the two below: a scrape walks the table at most once a second */
     weir_ns stats_at;
@@ -126,6 +129,7 @@ struct worker {
     struct reload_job *reloads_done;   /* under inbox_lock */
     struct parked *ended, *last_ended; /* under inbox_lock: waited, to be answered */
     size_t parked_bytes;
+    uint64_t pulse;  /* the last of server->pulse that it has seen */
     uint64_t second; /* since the start */
     uint64_t drain_until;
     unsigned drain_rounds;

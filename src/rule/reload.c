@@ -20,13 +20,23 @@ static bool same_text(const char *x, const char *y)
     return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
 }
 
+static bool same_list(const char *const *x, size_t x_count, const char *const *y, size_t y_count)
+{
+    bool is_same = x_count == y_count;
+    for (size_t i = 0; is_same && i < x_count; i++)
+        is_same = strcmp(x[i], y[i]) == 0;
+    return is_same;
+}
+
 static bool same_server(const struct weir_contract_server *x, const struct weir_contract_server *y)
 {
-    bool is_same = x->http_count == y->http_count && x->uid_count == y->uid_count && x->has_uids == y->has_uids
-                   && same_text(x->admin, y->admin) && same_text(x->tokens, y->tokens)
-                   && x->auth_wait == y->auth_wait;
-    for (size_t i = 0; is_same && i < x->http_count; i++)
-        is_same = strcmp(x->http[i], y->http[i]) == 0;
+    bool is_same = same_list(x->http, x->http_count, y->http, y->http_count)
+                   && same_list(x->resp, x->resp_count, y->resp, y->resp_count)
+                   && same_list(x->grpc, x->grpc_count, y->grpc, y->grpc_count) && x->uid_count == y->uid_count
+                   && x->has_uids == y->has_uids && same_text(x->admin, y->admin)
+                   && same_text(x->tokens, y->tokens) && same_text(x->tls_cert, y->tls_cert)
+                   && same_text(x->tls_key, y->tls_key) && same_text(x->tls_client_ca, y->tls_client_ca)
+                   && x->auth_wait == y->auth_wait && x->log_format == y->log_format;
     for (size_t i = 0; is_same && i < x->uid_count; i++)
         is_same = x->uids[i] == y->uids[i];
     return is_same;

@@ -14,6 +14,7 @@ struct server_reading {
     struct weir_contract_server *server;
     const char *admin, *tokens;
     bool auth_wait;
+    int log_format;
     struct address_list {
         const char *const *at;
         size_t count;
@@ -93,6 +94,12 @@ static void parse_tls(struct load *load, const struct field *field, const struct
     load->owner = owner;
 }
 
+static const struct word log_words[] = {
+    { "logfmt", WEIR_LOG_LOGFMT, NULL },
+    { "json", WEIR_LOG_JSON, NULL },
+    { NULL, 0, NULL },
+};
+
 #define SERVER(member) offsetof(struct server_reading, member)
 
 static const struct field server_fields[] = {
@@ -110,6 +117,8 @@ static const struct field server_fields[] = {
     { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
       .sentence = "whether clients of the auth doors may ask to wait" },
     { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
+    { "log-format", parse_word, "word", SERVER(log_format), .words = log_words, .fallback = "logfmt",
+      .sentence = "how lines of the log are written" },
     { "tls", parse_tls, "map", SERVER(tls),
       .sentence = "write the paths of PEM files: `tls: { cert: server.pem, key: server.key }`" },
 };
@@ -138,6 +147,7 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->server->admin = reading.admin;
     load->server->tokens = reading.tokens;
     load->server->auth_wait = reading.auth_wait;
+    load->server->log_format = (enum weir_log_format)reading.log_format;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -31,10 +31,11 @@ limits:
 
 
 class Server:
-    """`weir serve` with this contract text. `hooked`: the test build; `virtual`: its time comes from Weir-Now."""
+    """`weir serve` with this contract text. `hooked`: the test build; `virtual`: its time comes from Weir-Now. `http` may be
+    empty, `admin` False: no such option. `popen` starts it otherwise, with other descriptors for instance."""
 
     def __init__(self, contract=BUCKET, hooked=False, virtual=False, env=None, args=(), http='127.0.0.1:0',
-                 files=None, preload=None):
+                 files=None, preload=None, admin=True, popen=subprocess.Popen):
         self.dir = tempfile.mkdtemp(prefix='weir-')
         self.contract = os.path.join(self.dir, 'weir.yaml')
         with open(self.contract, 'w') as file:
@@ -53,15 +54,15 @@ class Server:
         if preload:
             environment['LD_PRELOAD'] = preload
         arguments = [a.replace('DIR', self.dir) for a in args]
-        if '--admin' not in arguments:
+        if admin and '--admin' not in arguments:
             arguments += ['--admin', 'unix:' + self.admin]
         for address in [http] if isinstance(http, str) else http:
             arguments += ['--http', address.replace('DIR', self.dir)]
         self.log_path = os.path.join(self.dir, 'log')
         with open(self.log_path, 'wb') as log:
             with open(self.contract) as stdin:
-                self.process = subprocess.Popen([program, 'serve', self.popen_path(), *arguments], stdin=stdin,
-                                                stderr=log, stdout=subprocess.DEVNULL, env=environment, cwd=self.dir)
+                self.process = popen([program, 'serve', self.popen_path(), *arguments], stdin=stdin, stderr=log,
+                                     stdout=subprocess.DEVNULL, env=environment, cwd=self.dir)
         self.ports = []
 
     def popen_path(self):
@@ -69,15 +70,15 @@ class Server:
         return self.contract
 
     def __enter__(self):
-        wait_for(lambda: ' event=serving ' in self.log() or self.process.poll() is not None)
-        self.ports = [int(p) for p in re.findall(r'^listening http .*:(\d+)$', self.log(), re.M)]
+        wait_for(lambda: self.has_event('serving') or self.process.poll() is not None)
+        self.ports = [int(p) for p in re.findall(r'door[=":]+http[", ]+addr[=":]+.*:(\d+)\b', self.log())]
         if self.process.poll() is not None:
             raise AssertionError('the server did not start:\n' + self.log())
         return self
 
     def __exit__(self, *_):
         try:
-            if self.process.poll() is None and ' event=draining ' not in self.log():
+            if self.process.poll() is None and not self.has_event('draining'):
                 self.process.terminate()  # a second one would not wait for the drain
             status = self.process.wait(PATIENCE)
         finally:
@@ -95,6 +96,10 @@ class Server:
     def log(self):
         with open(self.log_path) as file:
             return file.read()
+
+    def has_event(self, name):
+        """Whether the log says so, in either of its forms."""
+        return re.search(f'event[=":]+{name}[ "\\n]', self.log()) is not None
 
     def expect_exit(self):
         """For servers that refuse to start: the status and what they said."""

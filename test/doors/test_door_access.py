@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may listen where, and who may call: tokens, roles, Unix sockets, the admin socket."""
+import functools
 import os
+import socket
 import stat
+import subprocess
 import unittest
 
 from door import BUCKET, Connection, Server
@@ -128,17 +131,11 @@ class Listening(unittest.TestCase):
 
     def test_inherited_descriptor(self):
         """fd:N, as a service manager hands sockets over."""
-        import socket
         with socket.create_server(('127.0.0.1', 0)) as listener:
             os.set_inheritable(listener.fileno(), True)
             port = listener.getsockname()[1]
-            import subprocess
-            original = subprocess.Popen
-            subprocess.Popen = lambda *a, **k: original(*a, pass_fds=[listener.fileno()], **k)
-            try:
-                server = Server(http=f'fd:{listener.fileno()}')
-            finally:
-                subprocess.Popen = original
+            popen = functools.partial(subprocess.Popen, pass_fds=[listener.fileno()])
+            server = Server(http=f'fd:{listener.fileno()}', popen=popen)
             with server:
                 self.assertEqual(server.port, port)
                 self.assertEqual(server.ask('GET', '/healthz').status, 200)

@@ -315,6 +315,13 @@ static void what_is_not_read_again_is_told(void **state)
         { "the same", "server: { auth-wait: true }\nmemory: { permits: 100 }\n", NULL },
         { "fewer permits", "server: { auth-wait: true }\nmemory: { permits: 99 }\n",
           "memory differs from when the program started: a reload does not read it again" },
+        { "another form of the log", "server: { auth-wait: true, log-format: json }\nmemory: { permits: 100 }\n",
+          "server differs from when the program started: a reload does not read it again" },
+        { "another door", "server: { auth-wait: true, resp: 6380 }\nmemory: { permits: 100 }\n",
+          "server differs from when the program started: a reload does not read it again" },
+        { "another certificate",
+          "server: { auth-wait: true, tls: { cert: a.pem, key: a.key } }\nmemory: { permits: 100 }\n",
+          "server differs from when the program started: a reload does not read it again" },
         { "no waiting at the auth doors", "server: { auth-wait: false }\nmemory: { permits: 100 }\n",
           "server differs from when the program started: a reload does not read it again" },
     };
