@@ -6,6 +6,8 @@ weir's time stands still (test build, no Weir-Now reaches it), so counts are exa
 import hashlib
 import json
 import os
+import threading
+import time
 
 from proxies import SOON, Stack, free_port
 
@@ -17,6 +19,16 @@ identity:
 store: { url: "redis://127.0.0.1:PORT", deadline: 10ms }
 limits:
   - { name: shared, key: [ip], rate: 10/s, burst: 20, scope: fleet, when-store-fails: closed }
+"""
+
+WAITING = """
+weir: 1
+server: { auth-wait: true }
+identity:
+  proxies: [127.0.0.0/8, "::1"]
+  ip: { from: "IP" }
+limits:
+  - { name: pace, key: [], algorithm: leaky-queue, rate: 5/s, wait: { up-to: 2s, queue: 9 } }
 """
 
 # A client that sends these would like to be somebody else, ask for something else, or wait.
@@ -64,10 +76,14 @@ class Checks:
     tells = True      # RateLimit fields of requests that pass
     body = True       # weir's own body reaches the client that it refuses
     identity = 'x-forwarded-for'
+    waiting = []      # a policy, and what to replace so that requests wait up to 2 s
     respelt = {}      # paths that mean another one to this proxy, which weir and the application then hear of
 
     def stack(self, policy, **more) -> Stack:
         raise NotImplementedError
+
+    def settle(self, stack):
+        """weir is back, or goes on: wait until the proxy knows, where it does not look at each request."""
 
     def any(self, **more):
         return self.stack(next(iter(self.policies)), **more)
@@ -194,6 +210,7 @@ class Checks:
                         self.assertEqual(json.loads(reply.body)['status'], 503)
                 self.assertEqual(len(stack.app.seen), 1 + 3 * (client['down'] == 200))
                 stack.start_weir()
+                self.settle(stack)
                 self.assertEqual([stack.ask().status for _ in range(21)], [200] * 20 + [429], 'by itself')
 
     def test_weir_hangs_and_goes_on(self):
@@ -209,10 +226,27 @@ class Checks:
                     self.assertEqual(reply.status, client['hung'], reply)
                     self.assertLess(reply.took, SOON)
                 stack.wake_weir()
+                self.settle(stack)
                 statuses = [stack.ask().status for _ in range(24)]
                 passed = statuses.index(429)
                 self.assertTrue(17 <= passed <= 20, f'{passed} passed: 20, less those of the three that weir still read')
                 self.assertEqual(statuses, [200] * passed + [429] * (24 - passed))
+
+    def test_requests_wait_for_their_turn(self):
+        """Where the proxy says that it can wait, and waits: five at once, one each 200 ms, and a client's own wish changes nothing."""
+        with self.stack(*self.waiting[:1], contract=WAITING.replace('"IP"', f'"{self.identity}"'), virtual=False, edits=self.waiting[1:]) as stack:
+            statuses = []
+            begun = time.monotonic()
+            threads = [threading.Thread(target=lambda: statuses.append(stack.ask('/pay', headers=[('Prefer', 'wait=0')]).status))
+                       for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            took = time.monotonic() - begun
+            self.assertEqual(statuses, [200] * 5)
+            self.assertGreater(took, 0.75, 'the last one waited 0.8 s for its turn')
+            self.assertEqual(len(stack.app.seen), 5)
 
     def test_undecided_is_weirs_word(self):
         """The store of a limit that says `closed` is away: weir says 503, and so does who does not want it open."""

@@ -126,7 +126,8 @@ class Reply:
 
 
 class Stack:
-    """An application, weir and a proxy. `edit`: (old, new) pairs to replace in the example's files, each there exactly once."""
+    """An application, weir and a proxy. `edit`: (old, new) pairs to replace in the example's files, each exactly once in
+    a file."""
 
     ports = {'app': 8000, 'http': 8080, 'grpc': 8081, 'site': 8090, 'envoy': 9901}  # of the examples
 
@@ -164,7 +165,7 @@ class Stack:
                 if old in text:
                     assert text.count(old) == 1, f'{old!r} is in {name} more than once'
                     text = text.replace(old, new)
-                    left.remove((old, new))
+                    left = [pair for pair in left if pair != (old, new)]
             with open(os.path.join(self.dir, name), 'w') as file:
                 file.write(text)
         assert left == [], f'not in {folder}: {left}'

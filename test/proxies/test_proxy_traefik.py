@@ -12,9 +12,11 @@ from proxies import Stack, program
 class Traefik(Checks, unittest.TestCase):
     policies = {'closed': {'down': 500, 'hung': None, 'undecided': 503}}
     tells = False
+    waiting = ['closed', ('[ "X-Api-Key" ]', '[ "Prefer" ]'), ('middlewares: [weir]', 'middlewares: [wait, weir]'),
+               ('  middlewares:\n', '  middlewares:\n    wait: { headers: { customRequestHeaders: { Prefer: "wait=2" } } }\n')]
 
-    def stack(self, policy, **more):
-        return Stack('traefik', [program('traefik'), '--configFile=traefik.yaml'], **more)
+    def stack(self, policy, edits=(), **more):
+        return Stack('traefik', [program('traefik'), '--configFile=traefik.yaml'], edit=edits, **more)
 
 
 if __name__ == '__main__':
