@@ -77,8 +77,6 @@ static const char *read_failure(int error)
     }
 }
 
-static void log_diagnostics(const struct weir_diagnostics *diagnostics);
-
 /* The contract's text, to be freed; NULL: outcome says why. */
 static char *read_text(struct reload *reload, size_t *len)
 {
