@@ -82,10 +82,10 @@ static bool measure(struct throttle *throttle)
     return true;
 }
 
-/* Seconds from now, rounded up. */
-static int64_t seconds_until(weir_ns at, weir_ns now)
+/* Seconds from now, rounded up. An instant beyond the horizon is not known, but `missing` is: a token is a nanosecond. */
+static int64_t seconds_until(weir_ns at, weir_ns now, uint64_t missing)
 {
-    weir_ns length = at > now ? at - now : 0;
+    weir_ns length = at == WEIR_NO_TIME ? missing : at > now ? at - now : 0;
     return (int64_t)(length / SECOND + (length % SECOND != 0));
 }
 
@@ -94,14 +94,16 @@ static void answer(struct resp_request *request, const struct throttle *throttle
 {
     weir_ns now = request->turn->now;
     bool passes = decision->outcome == WEIR_ALLOW || decision->outcome == WEIR_UNMETERED;
+    uint64_t remaining = decision->remaining;
+    uint64_t missing = throttle->cost > remaining ? throttle->cost - remaining : 0;
     struct text *out = resp_begin(request);
     resp_put_array(out, 5);
     resp_put_integer(out, passes ? 0 : 1);
     resp_put_integer(out, (int64_t)throttle->limit);
-    resp_put_integer(out, (int64_t)(decision->remaining / throttle->interval));
+    resp_put_integer(out, (int64_t)(remaining / throttle->interval));
     resp_put_integer(out,
-                     passes || decision->outcome == WEIR_NEVER ? -1 : seconds_until(decision->retry_at, now));
-    resp_put_integer(out, seconds_until(decision->reset_at, now));
+                     passes || decision->outcome == WEIR_NEVER ? -1 : seconds_until(decision->retry_at, now, missing));
+    resp_put_integer(out, seconds_until(decision->reset_at, now, throttle->tolerance - remaining));
     turn_end(request->turn, passes ? 200 : 429, out);
 }
 

@@ -75,7 +75,7 @@ class Client:
         if kind == b'+':
             return rest.decode()
         if kind == b'-':
-            return Client.Error(rest.decode())
+            return Client.Error(rest.decode(errors='replace'))
         if kind == b':':
             return int(rest)
         if kind == b'_' or rest == b'-1':
