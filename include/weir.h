@@ -492,6 +492,8 @@ struct weir_ask {
     bool is_fixed;        /* but not those that say this */
     bool is_watched;      /* weir_wait_start() only */
     uint64_t tag;         /* the caller's own: kept in weir_waiter_part */
+    bool is_within;       /* the key has a size of its own, as of weir_set_check_within(): */
+    uint64_t within;      /* its capacity; of several asks for one key the least */
 };
 
 /*
@@ -524,8 +526,8 @@ WEIR_API WEIR_MUST_USE int weir_set_admit_peek(const struct weir_set *set, const
                                                struct weir_decision *out);
 
 /*
- * As weir_check() and weir_peek(), for keys whose size comes with the call: the limit is a token bucket without overrides and
- * waits, and of its burst this key has `capacity`, at most all of it. What a key has used stays used whatever capacity the next
+ * As weir_check() and weir_peek(), for keys whose size comes with the call: the limit is a token bucket, or a fixed window since
+ * 1970, without overrides and waits, and of its burst or count this key has `capacity`, at most all of it. What a key has used stays used whatever capacity the next
  * call brings. With a rate of one token a nanosecond, costs and capacities are lengths of time: GCRA with an interval and a
  * tolerance that each request brings along, as redis-cell's CL.THROTTLE does. See weir_contract_throttle().
  *
@@ -702,7 +704,7 @@ WEIR_API WEIR_MUST_USE int weir_release(struct weir *weir, const void *permit, s
 struct weir_waiter_part {
     struct weir_decision decision; /* of the ask with this index; see weir_waiter_answer() */
     uint64_t cost, tag;            /* of that ask */
-    uint64_t opaque[17];
+    uint64_t opaque[18];
 };
 
 struct weir_waiter {

@@ -204,7 +204,8 @@ struct weir_answer {
 /*
  * Decide one request. A request that meets no limit is allowed, with decision.limit WEIR_NO_LIMIT.
  *
- * Returns 0, WEIR_ERR_ATTRIBUTE (weir_contract_validate() says which and why), WEIR_ERR_COST, WEIR_ERR_ASKS (meets
+ * Returns 0, WEIR_ERR_ATTRIBUTE (weir_contract_validate() says which and why), WEIR_ERR_COST, WEIR_ERR_LIMIT, WEIR_ERR_KEY or
+ * WEIR_ERR_RATE (a limit of its own that cannot be counted), WEIR_ERR_ASKS (meets
  * more than WEIR_ASKS_MAX limits, with those of weir_request.also); on an error nothing was charged and *out is untouched.
  * Cost: proportional to the request's size and to the limits that match it, not to the limits of the contract.
  */
@@ -375,13 +376,15 @@ struct weir_shared_ask {
     uint64_t asked_by;    /* a bit for each of weir_request.also that asks it; 0: the first */
 };
 
-/* Some 25 KB. */
+/* Some 30 KB. */
 struct weir_shared {
     const void *rules;                        /* under which it was asked: until weir_contract_quiesce() */
     const struct weir_contract_limit *limits; /* what limit ids here index: as long */
     size_t count;
     struct weir_shared_ask asks[WEIR_ASKS_MAX]; /* in contract order, no (limit, key) twice */
     unsigned char keys[WEIR_ASKS_MAX][WEIR_SHARED_KEY_MAX];
+    unsigned char retries[WEIR_ASKS_MAX]
+                         [32]; /* hashes of retry ids that are spelled unlike the request has them */
 };
 
 /* What became of one question. */
@@ -573,9 +576,8 @@ WEIR_API void weir_contract_describe(const struct weir_contract *contract, const
                                      size_t domain_len, const struct weir_descriptor *descriptors, size_t count,
                                      size_t index, struct weir_identity *out);
 
-/* Whose a limit is that a descriptor brings along: the domain and its entries, as bytes that no other descriptor has; long ones as
-   a hash. Returns the length. */
-#define WEIR_DESCRIPTOR_KEY_MAX 64
+/* Whose a limit is that a descriptor brings along: the domain and its entries, as a hash. Returns the length. */
+#define WEIR_DESCRIPTOR_KEY_MAX 32
 WEIR_API size_t weir_descriptor_key(const char *domain, size_t domain_len,
                                     const struct weir_descriptor *descriptor,
                                     unsigned char out[WEIR_DESCRIPTOR_KEY_MAX]);
@@ -642,8 +644,8 @@ struct weir_contract_server {
     const char *tls_cert, *tls_key, *tls_client_ca; /* paths of PEM files */
     const uint32_t *uids;
     size_t uid_count;
-    bool has_uids;  /* the list was given; else: own uid and 0 */
-    bool auth_wait; /* `Prefer: wait=` is heard at the auth doors */
+    bool has_uids;                   /* the list was given; else: own uid and 0 */
+    bool auth_wait;                  /* `Prefer: wait=` is heard at the auth doors */
     enum weir_log_format log_format; /* how lines of the log are written */
     enum weir_headers headers;
 };

@@ -71,13 +71,13 @@ int weir_set_check_within(const struct weir_set *set, weir_limit_id id, const vo
                           struct weir_decision *out)
 {
     const struct limit *limit = set_limit(set, id);
-    if (limit == NULL || limit->given.algorithm != WEIR_TOKEN_BUCKET || limit->override_count > 0
-        || limit->given.wait.up_to > 0)
+    if (limit == NULL)
         return WEIR_ERR_LIMIT;
     if (len > WEIR_KEY_MAX)
         return WEIR_ERR_KEY;
-    if (capacity > limit->shape->capacity)
-        return WEIR_ERR_RATE;
+    int code = within_check(limit, capacity);
+    if (code != 0)
+        return code;
     struct weir *weir = set->weir;
     struct store_answer answer;
     struct shape shape;

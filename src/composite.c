@@ -24,10 +24,29 @@
  */
 #define QUEUED_LOOKS 64
 
+int within_check(const struct limit *limit, uint64_t capacity)
+{
+    bool is_window = limit->given.algorithm == WEIR_FIXED_WINDOW && limit->given.align == WEIR_ALIGN_EPOCH;
+    if ((limit->given.algorithm != WEIR_TOKEN_BUCKET && !is_window) || limit->override_count > 0
+        || limit->given.wait.up_to > 0)
+        return WEIR_ERR_LIMIT;
+    return capacity > limit->shape->capacity ? WEIR_ERR_RATE : 0;
+}
+
+static __attribute__((noinline)) bool decide_within(const struct composite *all, struct part *part,
+                                                    unsigned stance)
+{
+    struct shape shape;
+    shape_within(part->shape, part->within, &shape);
+    return decide_one(all->set, &shape, part->hash, part->cost, all->stamp, stance, &part->answer);
+}
+
 static bool decide_part(const struct composite *all, struct part *part, bool is_look)
 {
     bool is_free = part->retry == RETRY_KNOWN || part->retry == RETRY_BUSY;
     unsigned stance = all->stance | part->stance | (is_look || is_free ? STORE_LOOK : 0);
+    if (__builtin_expect(part->is_within && part->shape != NULL, 0))
+        return decide_within(all, part, stance);
     if (!decide_one(all->set, part->shape, part->hash, part->cost, all->stamp, stance, &part->answer))
         return false;
     if (part->retry == RETRY_KNOWN)
@@ -101,6 +120,9 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
             return WEIR_ERR_LIMIT;
         if (asks[i].key_len > WEIR_KEY_MAX || asks[i].retry_id_len > WEIR_KEY_MAX)
             return WEIR_ERR_KEY;
+        int code = asks[i].is_within ? within_check(limit, asks[i].within) : 0;
+        if (code != 0)
+            return code;
         uint64_t hash = set_hash(limit, asks[i].key, asks[i].key_len);
         size_t at = find_part(all, asks[i].limit, hash);
         struct part *part = &all->parts[at];
@@ -110,6 +132,8 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
             part->limit = asks[i].limit;
             part->hash = hash;
             part->cost = asks[i].cost;
+            part->is_within = asks[i].is_within;
+            part->within = asks[i].within;
             part->has_retry = false;
             part->retry = RETRY_NONE;
             part->stance = STORE_TAKE;
@@ -118,6 +142,8 @@ int composite_gather(const struct weir_set *set, const struct weir_ask *asks, si
         } else if (__builtin_add_overflow(part->cost, asks[i].cost, &part->cost)) {
             part->cost = UINT64_MAX;
         }
+        if (asks[i].within < part->within)
+            part->within = asks[i].within;
         all->part_of[i] = (uint8_t)at;
     }
     return 0;
@@ -247,11 +273,9 @@ void composite_answer(const struct composite *all, size_t count, struct weir_dec
     for (size_t i = 1; i < all->count; i++)
         if (binds_harder(&all->parts[i], binding))
             binding = &all->parts[i];
-    write_decision(all->set->weir, binding->limit, binding->shape, &binding->answer, out);
-    for (size_t i = 0; each != NULL && i < count; i++) {
-        const struct part *part = &all->parts[all->part_of[i]];
-        write_decision(all->set->weir, part->limit, part->shape, &part->answer, &each[i]);
-    }
+    write_part(all, binding, out);
+    for (size_t i = 0; each != NULL && i < count; i++)
+        write_part(all, &all->parts[all->part_of[i]], &each[i]);
 }
 
 /* ---- Requests that are asked again ---------------------------------------------------------------------- */

@@ -24,7 +24,9 @@ struct part {
     weir_limit_id limit;
     uint64_t hash, cost;
     unsigned stance; /* enum store_stance, beside the composite's: whether it is this part's turn */
-    bool has_retry;  /* the request may be asked again, under the name `retry_name` */
+    bool is_within;  /* of the shape's capacity the key has this much: */
+    uint64_t within;
+    bool has_retry; /* the request may be asked again, under the name `retry_name` */
     uint64_t retry_name;
     enum retry retry;
     struct hold hold; /* with RETRY_FIRST */
@@ -55,6 +57,9 @@ int composite_decide(struct composite *all);
 /* Whether no part refuses. */
 bool composite_passes(const struct composite *all);
 
+/* Whether keys of the limit may bring their own capacity, and this one. 0, WEIR_ERR_LIMIT or WEIR_ERR_RATE. */
+int within_check(const struct limit *limit, uint64_t capacity);
+
 /* The binding answer, and each ask's own where `each` is not NULL. */
 void composite_answer(const struct composite *all, size_t count, struct weir_decision *each,
                       struct weir_decision *out);
@@ -73,6 +78,13 @@ static inline void write_decision(const struct weir *weir, weir_limit_id limit, 
     out->decided_at = set_from_stamp(weir, answer->at);
     out->retry_at = set_from_stamp(weir, answer->report.retry_at);
     out->reset_at = set_from_stamp(weir, answer->report.reset_at);
+}
+
+static inline void write_part(const struct composite *all, const struct part *part, struct weir_decision *out)
+{
+    write_decision(all->set->weir, part->limit, part->shape, &part->answer, out);
+    if (__builtin_expect(part->is_within, 0))
+        out->capacity = part->within;
 }
 
 static inline bool is_refusal(enum weir_outcome outcome)

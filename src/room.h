@@ -36,10 +36,12 @@ struct weir_set;
 struct __attribute__((may_alias)) stand {
     uint64_t hash, cost;
     uint64_t retry_id; /* the hash of it, with has_retry_id */
+    uint64_t within;
     uint32_t lineage;
     bool in_queue;
     bool is_dropped; /* its limit was removed meanwhile: it asks nothing any more */
     bool is_watched;
+    bool is_within; /* the key brought its own capacity: */
     bool has_retry_id;
     bool holds_retry;     /* until somebody else has had a say: */
     uint32_t retry_nonce; /* the name of the hold */

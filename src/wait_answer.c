@@ -22,7 +22,9 @@ static void write_stand(const struct composite *all, size_t index, struct weir_w
                                                    .has_retry_id = part->has_retry,
                                                    .retry_id = part->retry_name,
                                                    .lineage = all->set->limits[part->limit]->family->lineage,
-                                                   .is_watched = index >= all->count };
+                                                   .is_watched = index >= all->count,
+                                                   .is_within = part->is_within,
+                                                   .within = part->within };
 }
 
 void wait_write_stands(const struct composite *all, const struct weir_ask *asks, struct weir_waiter *waiter)
@@ -80,7 +82,7 @@ void wait_write_answer(const struct composite *all, struct weir_waiter *waiter)
         write_result(waiter, &all->parts[i], composite_passes(all), waiter_stand(waiter, i));
     for (size_t i = 0; i < waiter->count; i++) {
         const struct part *part = &all->parts[waiter_stand(waiter, i)->part_of];
-        write_decision(all->set->weir, part->limit, part->shape, &part->answer, &waiter->parts[i].decision);
+        write_part(all, part, &waiter->parts[i].decision);
     }
 }
 

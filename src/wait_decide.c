@@ -86,6 +86,8 @@ void wait_resume(const struct weir_set *set, const struct weir_waiter *waiter, w
         *part = (struct part){ .hash = stand->hash,
                                .cost = stand->cost,
                                .stance = stand->in_queue ? STORE_TURN : STORE_TAKE,
+                               .is_within = stand->is_within,
+                               .within = stand->within,
                                .has_retry = stand->has_retry_id,
                                .retry_name = stand->retry_id };
         part->shape = room_shape(set, stand->lineage, stand->hash, &part->limit);

@@ -145,9 +145,13 @@ void shape_within(const struct shape *shape, uint64_t capacity, struct shape *ou
                            .generation = shape->generation,
                            .since = shape->since,
                            .starts_empty = shape->starts_empty,
-                           .capacity = capacity,
-                           .rate = shape->rate };
-    out->rate.burst = capacity;
+                           .capacity = capacity };
+    if (shape->algorithm == WEIR_FIXED_WINDOW) {
+        out->window = shape->window;
+    } else {
+        out->rate = shape->rate;
+        out->rate.burst = capacity;
+    }
     atomic_init(&out->lost_at, shape_lost_at(shape));
     atomic_init(&out->absent, shape_absent(shape));
 }

@@ -114,7 +114,7 @@ int shape_init(struct shape *shape, const struct weir_limit *limit, int64_t wall
                const struct weir_allocator *allocator);
 void shape_deinit(struct shape *shape, const struct weir_allocator *allocator);
 
-/* The same bucket with another capacity, up to its own: for one decision, on the caller's stack. */
+/* The same bucket, or window since 1970, with another capacity, up to its own: for one decision, on the caller's stack. */
 void shape_within(const struct shape *shape, uint64_t capacity, struct shape *out);
 
 /* The wall moved: Unix time in ns at stamp 0. Calendars follow it, everything else keeps what it read at the start. */

@@ -8,6 +8,7 @@
 #include "rule/ask.h"
 
 #include "base/siphash.h"
+#include "rule/throttle.h"
 
 /* A cost above `max`: more than any limit holds, so that the limiter itself answers never, and charges nobody. */
 #define COST_ABOVE_ALL UINT64_MAX
@@ -58,7 +59,7 @@ static uint64_t cost_asked(const struct asker *asker, const struct rule *rule)
     return asker->is_refund ? asker->request->cost : cost_of(rule, &asker->values, asker->request->cost);
 }
 
-/* Where it lies among the values it is gone with the next request. */
+/* What is spelled may lie among the values, and is gone with the next request. */
 static void name_retry(const struct asker *asker, const struct rule *rule, struct questions *questions,
                        struct weir_ask *ask)
 {
@@ -69,8 +70,7 @@ static void name_retry(const struct asker *asker, const struct rule *rule, struc
         return;
     ask->retry_id = id.at;
     ask->retry_id_len = id.len;
-    const char *values = (const char *)&asker->values;
-    if (questions->is_chain && id.at >= values && id.at < values + sizeof asker->values) {
+    if (questions->is_chain && attribute_is_rewritten(asker->rules, rule->retry_by)) {
         unsigned char *digest = questions->retries[questions->count];
         sha256(id.at, id.len, digest);
         ask->retry_id = digest;
@@ -130,6 +130,8 @@ static void put_together(struct questions *questions)
                 is_digest ? memcpy(questions->retries[i], last->retry_id, SHA256_LEN) : last->retry_id;
             ask->retry_id_len = last->retry_id_len;
         }
+        if (last->within < ask->within)
+            ask->within = last->within;
         ask->is_estimate = ask->is_estimate || last->is_estimate;
         ask->is_fixed = !ask->is_estimate;
         ask->tag |= last->tag;
@@ -185,8 +187,31 @@ static int too_many(const struct asker *asker, struct weir_fault *fault)
 }
 _Static_assert(WEIR_ASKS_MAX == 64, "the message says it");
 
+static int ask_own(const struct asker *asker, struct questions *out, struct weir_fault *fault)
+{
+    struct weir_ask *ask = &out->asks[out->count];
+    if (out->answers == WEIR_ASKS_MAX)
+        return too_many(asker, fault);
+    int error = own_ask(asker->rules, asker->request, ask);
+    if (error != 0 && fault != NULL)
+        *fault = (struct weir_fault){ .attribute = asker->request->attribute_count,
+                                      .message = "the limit that the request brings cannot be counted: a "
+                                                 "period is 1 ns to ten years, a number below 2^32" };
+    if (error != 0)
+        return error;
+    ask->tag = question_bit(asker->number);
+    if (asker->is_peek)
+        ask->cost = 0;
+    out->count++;
+    out->answers++;
+    put_together(out);
+    return 0;
+}
+
 static int ask_one(struct asker *asker, struct questions *out, struct weir_fault *fault)
 {
+    if (asker->request->own != NULL)
+        return ask_own(asker, out, fault);
     uint32_t met[WEIR_ASKS_MAX];
     int error = request_read(asker->rules, asker->request, &asker->values, fault);
     if (error != 0)

@@ -20,8 +20,7 @@ struct questions {
     unsigned char keys[WEIR_ASKS_MAX][KEY_PLAIN_MAX];
     uint64_t lacking; /* bit i: the request lacks the key of asks[i], whose limit refuses such requests */
     uint64_t watched; /* bit i: asks[i] is of a limit that does not enforce here */
-    unsigned char retries[WEIR_ASKS_MAX]
-                         [SHA256_LEN]; /* of chains, where an id is spelled unlike the request has it */
+    unsigned char retries[WEIR_ASKS_MAX][SHA256_LEN]; /* of chains: hashes of ids that are spelled */
     size_t count;
     size_t answers; /* as many as there will be: each question for each who asks it */
     bool is_chain;
@@ -41,6 +40,13 @@ int questions_write(const struct rules *rules, const struct weir_request *reques
 /* What they give back: costs are the requests' own, and no question is put together with another. */
 int questions_write_refund(const struct rules *rules, const struct weir_request *request,
                            struct questions *out);
+
+/* Whether values of the attribute may be written anew, among the request's values. */
+static inline bool attribute_is_rewritten(const struct rules *rules, unsigned number)
+{
+    enum spelling spelling = rules->attributes.slots[number].spelling;
+    return spelling == SPELLING_PATH || spelling == SPELLING_HOST;
+}
 
 /* Whether the limit is enforced for this key: the same answer for one key in every process, at any time. */
 bool rule_enforces(const struct rule *rule, const unsigned char *key, size_t key_len);

@@ -140,6 +140,9 @@ struct attribute_table {
     size_t count;
 };
 
+/* What limits that requests bring are counted in: a window for each usual period, or a bucket. throttle.c. */
+#define OWN_COUNT 7
+
 struct memory_config {
     uint64_t keys, log_stamps, permits; /* 0: not stated */
     struct rate new_keys;               /* multiple 0: not stated */
@@ -150,6 +153,7 @@ struct rules {
     struct region region;       /* holds all of it, itself too */
     const struct weir_set *set; /* of the limiter: its ids are indexes of `list` */
     weir_limit_id throttle;     /* of weir_contract_throttle(), in the set; WEIR_NO_LIMIT: none */
+    weir_limit_id own[OWN_COUNT]; /* of limits that requests bring, behind it */
     struct matcher *matcher;
     char version[17];
     struct slice text; /* whole, and what it was read from: lint looks at it again */

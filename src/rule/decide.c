@@ -13,6 +13,7 @@
  * Nothing here allocates. The stack holds some 60 KB: values, keys and asks of at most 64 limits.
  */
 #include "rule/shared.h"
+#include "rule/throttle.h"
 
 /* ---- Answers that no limit gives ------------------------------------------------------------------------------------ */
 
@@ -191,6 +192,8 @@ static int decide(const struct weir_contract *contract, struct asking asking,
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         asking.rules = contract_rules(contract);
         int error = decide_once(contract, &asking, request, out);
+        if (error == 0)
+            own_hide(out, asking.rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
     }

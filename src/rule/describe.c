@@ -14,6 +14,7 @@
 
 #include <assert.h>
 
+#include "base/sha256.h"
 #include "rule/entry.h"
 #include "rule/glob.h"
 #include "rule/request.h"
@@ -195,6 +196,30 @@ void weir_contract_describe(const struct weir_contract *contract, const char *do
         if (i != index)
             put_entries(&describer, &descriptors[i], false);
 }
+
+/* ---- Whose a limit is that a descriptor brings ------------------------------------------------------------------------------ */
+
+/* Hashes of each part one behind the other, so that no two lists of parts run together. */
+static void add_part(unsigned char run[SHA256_LEN], const char *at, size_t len)
+{
+    unsigned char both[2 * SHA256_LEN];
+    memcpy(both, run, SHA256_LEN);
+    sha256(at, len, both + SHA256_LEN);
+    sha256(both, sizeof both, run);
+}
+
+size_t weir_descriptor_key(const char *domain, size_t domain_len, const struct weir_descriptor *descriptor,
+                           unsigned char out[WEIR_DESCRIPTOR_KEY_MAX])
+{
+    memset(out, 0, SHA256_LEN);
+    add_part(out, domain, domain_len);
+    for (size_t i = 0; i < descriptor->entry_count; i++) {
+        add_part(out, descriptor->entries[i].key, descriptor->entries[i].key_len);
+        add_part(out, descriptor->entries[i].value, descriptor->entries[i].value_len);
+    }
+    return SHA256_LEN;
+}
+_Static_assert(WEIR_DESCRIPTOR_KEY_MAX == SHA256_LEN, "a key is a hash");
 
 /* ---- Loading ---------------------------------------------------------------------------------------------------------- */
 

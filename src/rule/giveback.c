@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "rule/share.h"
+#include "rule/throttle.h"
 
 /* ---- Refund ------------------------------------------------------------------------------------------------------------ */
 
@@ -19,7 +20,8 @@ static int refund_once(const struct rules *rules, const struct weir_request *req
     int error = questions_write_refund(rules, request, &questions);
     for (size_t i = 0; error == 0 && i < questions.count; i++) {
         const struct weir_ask ask = questions.asks[i];
-        bool is_elsewhere = rules->is_apart && rule_is_shared(&rules->list[ask.limit]);
+        bool is_elsewhere =
+            rules->is_apart && !is_hidden(rules, ask.limit) && rule_is_shared(&rules->list[ask.limit]);
         if (!ask.is_estimate || is_elsewhere || (questions.lacking & question_bit(i)) != 0)
             continue;
         if ((questions.watched & question_bit(i)) == 0)

@@ -28,6 +28,9 @@ static void parse_name(struct load *load, const struct field *field, const struc
         problem = "is not a limit's name";
     if (problem == NULL && slice_equals(value->text, SLICE(THROTTLE_NAME)))
         problem = "is the name of what CL.THROTTLE counts";
+    if (problem == NULL && value->text.len >= sizeof OWN_PREFIX - 1
+        && memcmp(value->text.at, OWN_PREFIX, sizeof OWN_PREFIX - 1) == 0)
+        problem = "begins as what counts limits of Envoy's descriptors";
     if (problem == NULL)
         rule->limit.name = region_copy(load->region, value->text).at;
     else if (value->kind != NODE_BAD)

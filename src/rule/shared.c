@@ -11,6 +11,7 @@
 
 #include "rule/share.h"
 #include "rule/size.h"
+#include "rule/throttle.h"
 
 _Static_assert(WEIR_SHARED_KEY_MAX == KEY_PLAIN_MAX, "the store's keys are those of the limits");
 
@@ -31,6 +32,24 @@ struct weir_shared_size shared_size_of_key(const struct rules *rules, const stru
     return size;
 }
 
+/* An id that is spelled lies where it is gone after the call: its hash stands for it. */
+static void put_retry(const struct rules *rules, const struct questions *questions, const struct weir_ask *ask,
+                      struct weir_shared *out)
+{
+    struct weir_shared_ask *shared = &out->asks[out->count];
+    const struct rule *rule = &rules->list[ask->limit];
+    shared->retry_id = ask->retry_id;
+    shared->retry_id_len = ask->retry_id_len;
+    if (ask->retry_id == NULL || !attribute_is_rewritten(rules, rule->retry_by))
+        return;
+    if (questions->is_chain)
+        memcpy(out->retries[out->count], ask->retry_id, SHA256_LEN);
+    else
+        sha256(ask->retry_id, ask->retry_id_len, out->retries[out->count]);
+    shared->retry_id = out->retries[out->count];
+    shared->retry_id_len = SHA256_LEN;
+}
+
 static void put_shared(const struct rules *rules, const struct questions *questions, size_t index,
                        struct weir_shared *out)
 {
@@ -39,30 +58,34 @@ static void put_shared(const struct rules *rules, const struct questions *questi
     struct weir_shared_size size = shared_size_of_key(rules, rule, ask);
     unsigned char *key = out->keys[out->count];
     memcpy(key, ask->key, ask->key_len);
-    out->asks[out->count++] =
+    out->asks[out->count] =
         (struct weir_shared_ask){ .limit = ask->limit,
                                   .key = key,
                                   .key_len = ask->key_len,
                                   .cost = ask->cost,
                                   .size = size,
                                   .lease = lease_of_size(rule, &size),
-                                  .retry_id = ask->retry_id,
-                                  .retry_id_len = ask->retry_id_len,
                                   .is_estimate = ask->is_estimate,
                                   .is_watched = (questions->watched & question_bit(index)) != 0,
                                   .asked_by = ask->tag };
+    put_retry(rules, questions, ask, out);
+    out->count++;
+}
+
+static bool is_shared(const struct rules *rules, const struct weir_ask *ask)
+{
+    return !is_hidden(rules, ask->limit) && rule_is_shared(&rules->list[ask->limit]);
 }
 
 static bool is_apart(const struct rules *rules, const struct questions *questions, size_t index)
 {
-    return rule_is_shared(&rules->list[questions->asks[index].limit])
-           && (questions->lacking & question_bit(index)) == 0;
+    return is_shared(rules, &questions->asks[index]) && (questions->lacking & question_bit(index)) == 0;
 }
 
 bool questions_have_shared(const struct rules *rules, const struct questions *questions)
 {
     for (size_t i = 0; i < questions->count; i++)
-        if (rule_is_shared(&rules->list[questions->asks[i].limit]))
+        if (is_shared(rules, &questions->asks[i]))
             return true;
     return false;
 }
@@ -164,6 +187,8 @@ int weir_contract_begin(const struct weir_contract *contract, const struct weir_
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         rules = contract_rules(contract);
         int error = begin_once(rules, request, now, waiter, out, shared);
+        if (error == 0)
+            own_hide(out, rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
         if (looks >= LOOKS_BEFORE_YIELD)

@@ -7,6 +7,7 @@
  * limits are counted.
  */
 #include "rule/shared.h"
+#include "rule/throttle.h"
 
 /* One decision that takes part, and what it was asked. */
 struct say {
@@ -94,4 +95,5 @@ void weir_contract_end(const struct weir_contract *contract, const void *rules,
     if (waiter != NULL && waiter->is_tentative && waiter->count > 0)
         (all_pass(met, count) ? weir_waiter_keep : weir_waiter_undo)(contract->limiter, waiter, now);
     shared_answer(rules, met, count, waiter, now, out);
+    own_hide(out, ((const struct rules *)rules)->limit_count);
 }

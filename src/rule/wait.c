@@ -12,6 +12,7 @@
 #include <sched.h>
 
 #include "rule/shared.h"
+#include "rule/throttle.h"
 
 /* ---- Starting ------------------------------------------------------------------------------------------------------ */
 
@@ -114,6 +115,8 @@ int weir_contract_wait(const struct weir_contract *contract, const struct weir_r
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         rules = contract_rules(contract);
         int error = start_once(contract, rules, request, now, waiter, out);
+        if (error == 0)
+            own_hide(out, rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
         if (looks >= LOOKS_BEFORE_YIELD)
@@ -187,6 +190,7 @@ void weir_contract_waited(const struct weir_contract *contract, const struct wei
     for (size_t i = 0; i < waiter->count; i++)
         if (each[i].limit != WEIR_NO_LIMIT)
             answer_insert(out, &each[i], (waiter->watched & question_bit(i)) != 0, waiter->parts[i].tag);
+    own_hide(out, rules->limit_count);
 }
 
 /* ---- Whether it is worth asking ---------------------------------------------------------------------------------------- */
