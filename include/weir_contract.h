@@ -632,6 +632,8 @@ enum weir_log_format { WEIR_LOG_LOGFMT, WEIR_LOG_JSON };
 
 /* The contract's `server` as of loading and its `headers`, for the program that serves it. Absent lists have count 0,
    strings NULL. Lives as long as the contract; ask again after a reload, which may change `headers`. */
+enum weir_door { WEIR_DOOR_HTTP = 1, WEIR_DOOR_RESP = 2, WEIR_DOOR_GRPC = 4 };
+
 struct weir_contract_server {
     const char *const *http; /* addresses as in `weir serve --http` */
     size_t http_count;
@@ -647,6 +649,9 @@ struct weir_contract_server {
     bool has_uids;                   /* the list was given; else: own uid and 0 */
     bool auth_wait;                  /* `Prefer: wait=` is heard at the auth doors */
     enum weir_log_format log_format; /* how lines of the log are written */
+    unsigned proxy_doors;        /* WEIR_DOOR_HTTP and so on, of those with the PROXY protocol */
+    size_t connections_per_peer; /* 0: not said */
+    unsigned socket_mode;        /* of Unix sockets; 0: not said */
     enum weir_headers headers;
 };
 WEIR_API const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract);

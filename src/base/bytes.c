@@ -39,3 +39,17 @@ bool slice_to_u64(struct slice text, uint64_t max, uint64_t *out)
     *out = value;
     return true;
 }
+
+bool slice_to_mode(struct slice text, unsigned *out)
+{
+    unsigned mode = 0;
+    if (text.len < 3 || text.len > 4 || (text.len == 4 && text.at[0] != '0'))
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '7')
+            return false;
+        mode = mode * 8 + (unsigned)(text.at[i] - '0');
+    }
+    *out = mode;
+    return mode != 0;
+}

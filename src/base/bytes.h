@@ -44,6 +44,9 @@ bool bytes_equal_constant_time(const void *x, const void *y, size_t len);
 /* Parse a plain decimal integer, `0|[1-9][0-9]*`, up to `max`; false when it is not one or larger. */
 bool slice_to_u64(struct slice text, uint64_t max, uint64_t *out);
 
+/* A mode of a file: three octal digits, or four that begin with 0; not all 0. False otherwise; *out is then untouched. */
+bool slice_to_mode(struct slice text, unsigned *out);
+
 /* Least 64-bit little-endian load, any alignment. */
 static inline uint64_t load_le64(const void *from)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/ratelimit.h"
@@ -35,6 +36,27 @@ static bool is_log_format(const char *word)
         return true;
     complain("serve", "--log-format '%.200s': write logfmt or json", word);
     return false;
+}
+
+static bool read_access(const struct option_list *proxies, const char *socket_mode, struct server_options *out)
+{
+    static const char *const doors[] = { "http", "resp", "grpc" }; /* in the order of their bits */
+    for (size_t i = 0; i < proxies->count; i++) {
+        size_t door = 0;
+        while (door < sizeof doors / sizeof *doors && strcmp(doors[door], proxies->at[i]) != 0)
+            door++;
+        if (door == sizeof doors / sizeof *doors) {
+            complain("serve", "--proxy-protocol: there is no door '%.200s'; write http, resp or grpc",
+                     proxies->at[i]);
+            return false;
+        }
+        out->proxy_doors |= 1u << door;
+    }
+    if (socket_mode != NULL && !slice_to_mode(slice_of(socket_mode), &out->socket_mode)) {
+        complain("serve", "--socket-mode: '%.200s' is no mode; write octal digits such as 0660", socket_mode);
+        return false;
+    }
+    return true;
 }
 
 /* Arguments are seen by everybody on the machine. True also where the URL is no URL: that is told better later. */
@@ -81,7 +103,9 @@ int cmd_serve(int argc, char **argv)
     const char *folder = NULL;
     bool is_compatible = false;
     uint64_t workers = 0;
-    uint64_t keys = 0;
+    uint64_t keys = 0, per_peer = 0;
+    struct option_list proxies = { .count = 0 };
+    const char *socket_mode = NULL;
     const struct option options[] = {
         { OPTION_LIST, "http", "ADDR", "listen for HTTP", &http, 0, 0 },
         { OPTION_LIST, "resp", "ADDR", "listen for Redis clients", &resp, 0, 0 },
@@ -90,6 +114,9 @@ int cmd_serve(int argc, char **argv)
         { OPTION_TEXT, "store", "URL", "count limits of scope: fleet here", &server.store_url, 0, 0 },
         { OPTION_NUMBER, "workers", "N", "threads; default: one per core", &workers, 1, SERVER_WORKERS_MAX },
         { OPTION_NUMBER, "keys", "N", "keys that are live at once", &keys, 1, UINT64_C(1) << 32 },
+        { OPTION_LIST, "proxy-protocol", "DOOR", "proxies begin with a PROXY header", &proxies, 0, 0 },
+        { OPTION_NUMBER, "connections-per-peer", "N", "most of one address", &per_peer, 1, 1000000 },
+        { OPTION_TEXT, "socket-mode", "MODE", "of Unix sockets; default: 0660", &socket_mode, 0, 0 },
         { OPTION_TEXT, "tokens", "FILE", "who may call", &server.tokens_path, 0, 0 },
         { OPTION_TEXT, "tls-cert", "FILE", "TLS: what to show, as PEM", &server.tls_cert, 0, 0 },
         { OPTION_TEXT, "tls-key", "FILE", "and its key", &server.tls_key, 0, 0 },
@@ -111,10 +138,11 @@ int cmd_serve(int argc, char **argv)
     if (!fill_addresses("http", &http, server.http, &server.http_count)
         || !fill_addresses("resp", &resp, server.resp, &server.resp_count)
         || !fill_addresses("grpc", &grpc, server.grpc, &server.grpc_count) || !is_log_format(server.log_format)
-        || !is_free_of_secrets(server.store_url))
+        || !read_access(&proxies, socket_mode, &server) || !is_free_of_secrets(server.store_url))
         return EXIT_WRONG;
     server.workers = (unsigned)workers;
     server.keys = (size_t)keys;
+    server.connections_per_peer = (size_t)per_peer;
     if (!fill_contract(operands == 1 ? argv[1] : NULL, folder, is_compatible, &server))
         return EXIT_WRONG;
     return server.contract_path == NULL ? EXIT_WRONG : server_run(&server);

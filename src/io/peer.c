@@ -2,7 +2,10 @@
 /* peer.c - the peer's address, or the user behind a Unix socket; see peer.h. */
 #include "io/peer.h"
 
+#include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -13,6 +16,17 @@ static uint32_t uid_of(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) != 0)
         return UINT32_MAX;
     return credentials.uid;
+}
+
+void peer_format(const struct peer *peer, char out[PEER_TEXT_MAX])
+{
+    static const uint8_t ipv4[12] = { [10] = 0xff, 0xff };
+    bool is_ipv4 = memcmp(peer->address, ipv4, sizeof ipv4) == 0;
+    if (peer->is_unix)
+        (void)snprintf(out, PEER_TEXT_MAX, "unix:%" PRIu32, peer->uid);
+    else
+        (void)inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? peer->address + 12 : peer->address, out,
+                        PEER_TEXT_MAX);
 }
 
 bool peer_of(int fd, struct peer *out)

@@ -104,6 +104,23 @@ void stream_speaks(struct stream *stream, const char *protocol)
         secure_speaks(stream, protocol);
 }
 
+int stream_secure(struct stream *stream, const struct tls_context *context, const char *protocol,
+                  struct slice came, unsigned timeout_ms)
+{
+    assert(stream->secure == NULL && stream->is_reading);
+    int result = secure_open(stream, context, NULL, timeout_ms);
+    if (result != 0)
+        return result;
+    if (protocol != NULL)
+        stream_speaks(stream, protocol);
+    return secure_begin(stream, came);
+}
+
+size_t stream_subject(const struct stream *stream, char *out, size_t cap)
+{
+    return stream->secure == NULL ? 0 : secure_subject(stream, out, cap);
+}
+
 const char *stream_why(const struct stream *stream)
 {
     return stream->secure == NULL ? NULL : secure_why(stream);

@@ -10,7 +10,7 @@
  *
  * TLS sits between the socket and these events: the owner sees plain bytes only, from events->secured on. What a peer can
  * make us keep is bounded: what one read of the socket brought, and what its answers to that may need. A connection that
- * ends without the peer having said so is broken, not ended. The PROXY protocol will sit there, too.
+ * ends without the peer having said so is broken, not ended.
  */
 #ifndef WEIR_IO_STREAM_H
 #define WEIR_IO_STREAM_H
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
+
+#include "base/bytes.h"
 
 struct stream;
 struct tls_context;
@@ -67,6 +69,16 @@ int stream_open_tls(struct stream *stream, uv_loop_t *loop, int fd, bool is_unix
 
 /* Of a server, once it is open: what is spoken, as tls_session_speaks(). Nothing without TLS. */
 void stream_speaks(struct stream *stream, const char *protocol);
+
+/*
+ * Speak TLS from here on over a stream that was plain: it was read up to `came`, bytes of the handshake, which are copied. Within
+ * an event of the stream. `protocol` as for stream_speaks(), or NULL. Returns 0, or a libuv error: close it. events->ended may have come by then.
+ */
+int stream_secure(struct stream *stream, const struct tls_context *context, const char *protocol,
+                  struct slice came, unsigned timeout_ms);
+
+/* The subject of its verified certificate, as tls_peer_subject(); 0 where it is plain. */
+size_t stream_subject(const struct stream *stream, char *out, size_t cap);
 
 /* What TLS says of a connection that broke, or NULL. Lives as long as the stream. */
 const char *stream_why(const struct stream *stream);

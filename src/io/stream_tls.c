@@ -235,6 +235,11 @@ const char *secure_why(const struct stream *stream)
     return why[0] == '\0' ? NULL : why;
 }
 
+size_t secure_subject(const struct stream *stream, char *out, size_t cap)
+{
+    return tls_peer_subject(stream->secure->session, out, cap);
+}
+
 /* ---- Its life --------------------------------------------------------------------------------------------------------- */
 
 /* A client speaks first. */
@@ -259,6 +264,21 @@ int secure_open(struct stream *stream, const struct tls_context *context, const 
 void secure_speaks(struct stream *stream, const char *protocol)
 {
     tls_session_speaks(stream->secure->session, protocol);
+}
+
+int secure_begin(struct stream *stream, struct slice came)
+{
+    struct secure *secure = stream->secure;
+    tls_give(secure->session, came);
+    if (!tls_keep(secure->session))
+        return UV_ENOMEM;
+    secure->is_pumping = true; /* what the owner hears meanwhile is the end at most */
+    bool is_shaken = shake(stream);
+    secure->is_pumping = false;
+    if (is_shaken && tls_has_more(secure->session))
+        (void)uv_timer_start(&secure->timer, on_timer, 0, 0); /* always 0 */
+    set_reading(stream);
+    return 0;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -16,6 +16,8 @@ bool stream_put(struct stream *stream, const void *bytes, size_t len, size_t roo
 int secure_open(struct stream *stream, const struct tls_context *context, const char *host,
                 unsigned timeout_ms);
 void secure_speaks(struct stream *stream, const char *protocol);
+/* Bytes that came before it was opened; they are copied. */
+int secure_begin(struct stream *stream, struct slice came);
 /* The socket's handle is gone: close what there is, then events->closed. */
 void secure_close(struct stream *stream);
 
@@ -32,5 +34,6 @@ void secure_resume(struct stream *stream);
 /* Say that no more will come. */
 void secure_finish(struct stream *stream);
 const char *secure_why(const struct stream *stream);
+size_t secure_subject(const struct stream *stream, char *out, size_t cap);
 
 #endif

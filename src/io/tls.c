@@ -462,3 +462,25 @@ void tls_left(struct tls_session *session)
         session->out_cap = 0;
     }
 }
+
+/* ---- The peer ------------------------------------------------------------------------------------------------------ */
+
+/* Bytes beyond ASCII, control bytes and what RFC 2253 sets apart are escaped: so no two subjects have one text. */
+size_t tls_peer_subject(const struct tls_session *session, char *out, size_t cap)
+{
+    X509 *shown =
+        SSL_get_verify_result(session->ssl) == X509_V_OK ? SSL_get1_peer_certificate(session->ssl) : NULL;
+    BIO *memory = shown == NULL ? NULL : BIO_new(BIO_s_mem());
+    char *text = NULL;
+    long len = 0;
+    if (memory != NULL && X509_NAME_print_ex(memory, X509_get_subject_name(shown), 0, XN_FLAG_RFC2253) >= 0)
+        len = BIO_get_mem_data(memory, &text);
+    if (len > (long)cap)
+        len = (long)cap;
+    if (len > 0)
+        memcpy(out, text, (size_t)len);
+    BIO_free(memory);
+    X509_free(shown);
+    ERR_clear_error();
+    return len > 0 ? (size_t)len : 0;
+}

@@ -76,6 +76,12 @@ bool tls_write(struct tls_session *session, const void *at, size_t len);
 /* Say that no more will come. */
 void tls_finish(struct tls_session *session);
 
+/*
+ * The subject of the certificate that the peer has shown and that was verified, as RFC 2253 writes it: "CN=billing,O=Acme". Returns
+ * its length; of one that does not fit into `cap` bytes as many as do are written. 0: it has shown none, or one without a subject.
+ */
+size_t tls_peer_subject(const struct tls_session *session, char *out, size_t cap);
+
 /* What must leave now, borrowed until the next call; then say so. */
 struct slice tls_outgoing(const struct tls_session *session);
 void tls_left(struct tls_session *session);

@@ -8,6 +8,7 @@
  * It waits only where the contract's `server: { auth-wait: true }` allows it and the proxy sends `Prefer: wait=`, which
  * it must set or delete itself: what a client sends would be passed on.
  */
+#include "net/arrival.h"
 #include "net/worker.h"
 #include "wire/prefer.h"
 
@@ -36,10 +37,6 @@ void handle_auth(struct request *request)
     const struct http1_head *head = request->head;
     struct weir_head weir_head = {
         .door = auth_doors[turn->door],
-        .peer = { .is_unix = conn->peer.is_unix,
-                  .uid = conn->peer.uid,
-                  .has_credentials = has_token(worker->server, head)
-                                     || (conn->has_tls && door_tls_knows_peers(&worker->server->tls)) },
         .method = head->method.at,
         .method_len = head->method.len,
         .target = request->rest.at,
@@ -47,7 +44,7 @@ void handle_auth(struct request *request)
         .fields = head->fields,
         .field_count = head->field_count,
     };
-    memcpy(weir_head.peer.address, conn->peer.address, sizeof weir_head.peer.address);
+    arrival_peer(conn, has_token(worker->server, head), &weir_head.peer);
 
     if (!turn_reserve(turn, 1, false)) {
         turn_busy(turn);

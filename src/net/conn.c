@@ -13,7 +13,9 @@
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "net/arrival.h"
 #include "net/log.h"
 #include "net/worker.h"
 
@@ -71,6 +73,7 @@ static void conn_free(struct conn *conn)
     worker->kept -= conn->in_cap;
     worker->unsent -= conn->unsent_counted;
     free(conn->in);
+    arrival_end(conn);
     free(conn);
     worker_forget(worker);
 }
@@ -125,6 +128,11 @@ void conn_start(struct conn *conn)
         conn->next->link = &conn->next;
     worker->conns = conn;
     conn->since = worker->second;
+    if (!arrival_begin(conn)) {
+        (void)close(conn->fd);
+        conn_free(conn);
+        return;
+    }
     if (conn_open_stream(conn, &events) != 0)
         conn->is_gone = true;
 }
@@ -203,7 +211,8 @@ static size_t consume(struct conn *conn, char *at, size_t *len)
     while (used < *len && may_parse(conn)) {
         size_t left = *len - used;
         enum phase phase = conn->phase;
-        size_t step = conn->protocol->step(conn, at + used, &left);
+        size_t step = phase == PHASE_PROXY ? arrival_step(conn, at + used, left)
+                                           : conn->protocol->step(conn, at + used, &left);
         *len = used + left;
         used += step;
         if (step == 0 && conn->phase == phase)
@@ -231,12 +240,19 @@ static void keep_rest(struct conn *conn, const char *at, size_t len, bool is_own
     conn->in_len = len;
 }
 
+/* Whether it is in the middle of what has a time as a whole, however little of it comes at once. What ends it sets the time. */
+static bool waits_on(const struct conn *conn)
+{
+    return conn->phase == PHASE_PROXY || conn->phase == PHASE_SKIP || conn->phase == PHASE_SKIP_CHUNKS;
+}
+
 static void serve(struct conn *conn, char *at, size_t len)
 {
     bool is_own = at == conn->in;
+    bool was_waiting_on = waits_on(conn);
     size_t used = consume(conn, at, &len);
     keep_rest(conn, at + used, len - used, is_own);
-    if (used > 0 || !is_own)
+    if (!was_waiting_on && (used > 0 || !is_own))
         conn->since = conn->worker->second;
     if (may_parse(conn) || conn->phase == PHASE_LINGER)
         stream_resume(&conn->stream);
@@ -286,17 +302,20 @@ static void on_secured(struct stream *stream)
 {
     struct conn *conn = (struct conn *)stream;
     conn->is_shaken = true;
+    if (!arrival_secured(conn))
+        conn_break(conn);
 }
 
 /* A client that is not trusted here, or speaks no TLS, sees a closed connection and no more: only we can say why. */
 static void note_broken_handshake(const struct conn *conn)
 {
-    char quoted[LOG_QUOTED_MAX];
-    if (!conn->has_tls || conn->is_shaken)
+    char quoted[LOG_QUOTED_MAX], peer[PEER_TEXT_MAX];
+    if (!conn->has_tls || conn->is_shaken || conn->phase == PHASE_PROXY)
         return;
     const char *why = stream_why(&conn->stream);
     counter_add(&conn->worker->counters.handshakes_broken, 1);
-    log_event(LOG_WARN, "handshake_failed", "reason=%s",
+    peer_format(&conn->peer, peer);
+    log_event(LOG_WARN, "handshake_failed", "peer=%s reason=%s", peer,
               log_quote(why == NULL ? "it was cut off" : why, quoted));
 }
 
@@ -340,6 +359,8 @@ static unsigned patience(const struct conn *conn)
         return conn->in_len > 0 ? HEAD_SECONDS : conn->protocol->idle_seconds;
     case PHASE_LINGER:
         return LINGER_SECONDS;
+    case PHASE_PROXY:
+        return PROXY_HEADER_SECONDS;
     default:
         return BODY_SECONDS;
     }
@@ -361,8 +382,14 @@ void conn_check_time(struct conn *conn)
     }
     if (conn->is_gone || seconds == 0 || conn->worker->second - conn->since <= seconds)
         return;
+    if (conn->phase == PHASE_PROXY) {
+        arrival_late(conn);
+        return;
+    }
     bool is_partial = conn->first == NULL && conn->stream.unsent == 0 && conn->phase != PHASE_LINGER
                       && (conn->phase != PHASE_HEAD || conn->in_len > 0);
+    if (is_partial || conn->stream.unsent > 0)
+        counter_add(&conn->worker->counters.refusals[REFUSAL_SLOW], 1);
     if (!is_partial) {
         conn_break(conn);
         return;

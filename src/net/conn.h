@@ -29,6 +29,7 @@
 #include "wire/resp.h"
 
 struct bound;
+struct peer_entry;
 struct worker;
 
 /* Requests of one connection that may wait for their answers; more than any client pipelines usefully. */
@@ -88,6 +89,7 @@ enum phase {
     PHASE_SKIP,   /* nobody reads it */
     PHASE_SKIP_CHUNKS,
     PHASE_LINGER, /* no request is read any more: discard until the peer has seen our last reply */
+    PHASE_PROXY,  /* before the first request, and before TLS: a PROXY header */
 };
 
 /* What a connection speaks. */
@@ -134,8 +136,13 @@ struct conn {
     enum role first_role; /* that the peer has without a token, */
     enum role role;       /* and that it has: RESP's AUTH raises it */
     bool has_tls;
+    bool has_proxy_door;      /* its door has the PROXY protocol */
+    bool is_stranger;         /* as in struct weir_peer */
+    struct peer_entry *place; /* among the connections of its address; NULL: not counted */
+    char *subject;            /* of its certificate; NULL: none */
+    size_t subject_len;
     bool is_shaken; /* the handshake of TLS is over */
-    uint64_t id; /* of all connections of the server */
+    uint64_t id;    /* of all connections of the server */
     enum resp_version resp_version;
     weir_ns resp_now; /* test builds: what WEIR.NOW said */
     uint8_t name_len; /* RESP: CLIENT SETNAME */
@@ -196,6 +203,9 @@ size_t http_step(struct conn *conn, char *at, size_t *len);
 
 /* Take over the accepted socket, with TLS where its listener has it (door_tls.c). As stream_open(). */
 int conn_open_stream(struct conn *conn, const struct stream_events *events);
+
+/* Speak TLS from here on; `came` was read behind a PROXY header. As stream_secure(). */
+int conn_secure(struct conn *conn, struct slice came);
 
 /* Refuse what cannot be read on from here: the reply is its last. */
 void conn_refuse(struct conn *conn, unsigned status, const char *sentence);

@@ -95,6 +95,14 @@ enum permit_event {
     PERMIT_EVENT_COUNT
 };
 
+/* Why connections were not served, or no longer. */
+enum refusal {
+    REFUSAL_PEER_FULL,    /* its address has as many as it may have */
+    REFUSAL_PROXY_HEADER, /* a proxy's, that began with no PROXY header or with a bad one */
+    REFUSAL_SLOW,         /* a request did not arrive, or a reply was not read, in its time */
+    REFUSAL_COUNT
+};
+
 /* What one limit said. */
 struct counter_row {
     uint64_t decisions[WEIR_OUTCOME_COUNT];
@@ -123,6 +131,7 @@ struct counters {
     uint64_t permits[PERMIT_EVENT_COUNT];
     uint64_t releases[CALL_OUTCOME_COUNT];
     uint64_t handshakes_broken;        /* connections of TLS that ended before they could say anything */
+    uint64_t refusals[REFUSAL_COUNT];
     uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
     uint64_t none[WEIR_OUTCOME_COUNT]; /* decisions that no limit bound */
     struct counter_row *blocks[COUNTERS_BLOCKS];

@@ -98,17 +98,32 @@ bool door_tls_knows_peers(const struct door_tls *tls)
     return tls->client_ca != NULL && tls->context != NULL;
 }
 
+/* Milliseconds for a handshake, as a head has them. */
+static unsigned handshake_ms(const struct conn *conn)
+{
+    return HEAD_SECONDS * (unsigned)conn->worker->server->second_ms;
+}
+
 int conn_open_stream(struct conn *conn, const struct stream_events *events)
 {
     struct worker *worker = conn->worker;
     struct door_tls *tls = &worker->server->tls;
-    if (!conn->has_tls)
+    if (!conn->has_tls || conn->phase == PHASE_PROXY)
         return stream_open(&conn->stream, &worker->loop, conn->fd, conn->peer.is_unix, events);
     uv_mutex_lock(&tls->lock);
     int result = stream_open_tls(&conn->stream, &worker->loop, conn->fd, conn->peer.is_unix, events,
-                                 tls->context, NULL, HEAD_SECONDS * 1000);
+                                 tls->context, NULL, handshake_ms(conn));
     uv_mutex_unlock(&tls->lock);
     if (result == 0 && conn->protocol->alpn != NULL)
         stream_speaks(&conn->stream, conn->protocol->alpn);
+    return result;
+}
+
+int conn_secure(struct conn *conn, struct slice came)
+{
+    struct door_tls *tls = &conn->worker->server->tls;
+    uv_mutex_lock(&tls->lock);
+    int result = stream_secure(&conn->stream, tls->context, conn->protocol->alpn, came, handshake_ms(conn));
+    uv_mutex_unlock(&tls->lock);
     return result;
 }

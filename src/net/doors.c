@@ -37,7 +37,7 @@ static bool is_guarded(const struct server *server, const struct listener *liste
 static int open_door(struct doors *doors, const char *door, const char *address, struct listener *listener)
 {
     const char *why;
-    int result = listener_open(listener, address, 0, &why);
+    int result = listener_open(listener, address, (mode_t)doors->server->socket_mode, &why);
     if (result != 0) {
         complain(door, address, result, why);
         return result == -EINVAL && why != NULL ? EXIT_WRONG : EXIT_UNABLE;
@@ -234,12 +234,21 @@ static struct worker *least_loaded(struct server *server)
     return best;
 }
 
+/* Those who come now wait in the kernel's queue. */
+static void tell_full(struct server *server)
+{
+    counter_add(&server->accept_pauses, 1);
+    log_event(LOG_WARN, "connections_full", "most=%zu", server->conns_max);
+}
+
 static bool has_room(const struct listener *listener)
 {
     const struct doors *doors = listener->context;
     size_t total = 0;
     for (unsigned i = 0; i < doors->server->worker_count; i++)
         total += load_of(&doors->server->workers[i]);
+    if (total >= doors->server->conns_max)
+        tell_full(doors->server);
     return total < doors->server->conns_max;
 }
 
@@ -274,6 +283,16 @@ static const struct protocol *protocol_of(const struct doors *doors, const struc
     return &protocol_http;
 }
 
+/* Whether connections of proxies begin with a PROXY header there. */
+static bool has_proxy(const struct doors *doors, const struct listener *listener,
+                      const struct protocol *protocol)
+{
+    unsigned door = protocol == &protocol_resp   ? WEIR_DOOR_RESP
+                    : protocol == &protocol_grpc ? WEIR_DOOR_GRPC
+                                                 : WEIR_DOOR_HTTP;
+    return listener != &doors->admin && (doors->server->proxy_doors & door) != 0;
+}
+
 static void on_accepted(struct listener *listener, int fd)
 {
     struct doors *doors = listener->context;
@@ -287,6 +306,7 @@ static void on_accepted(struct listener *listener, int fd)
     conn->id = ++doors->accepted;
     conn->protocol = protocol_of(doors, listener);
     conn->resp_version = RESP2;
+    conn->has_proxy_door = has_proxy(doors, listener, conn->protocol);
     conn->has_tls = !conn->peer.is_unix && doors->server->tls.context != NULL;
     conn->first_role = role_of(doors, listener, &conn->peer);
     conn->role = conn->first_role;

@@ -87,6 +87,7 @@ static void begin_head(struct conn *conn)
 {
     conn->phase = PHASE_HEAD;
     conn->parser = HTTP1_START;
+    conn->since = conn->worker->second;
 }
 
 /* Bytes of a body that go nowhere. Returns how many of `len` were used. */

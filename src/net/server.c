@@ -29,6 +29,9 @@
 /* Most connections even where more descriptors are allowed: 64 k of them take about 40 MB. */
 #define CONNS_MAX 65536
 
+/* Unix sockets are for their owner and the group, whatever the umask was when somebody started us by hand. */
+#define SOCKET_MODE 0660
+
 /*
  * Groups of cells swept a second, so that a large idle table is clean again within hours and a small one at
  * once.
@@ -196,6 +199,22 @@ static int start_workers(struct server *server)
     return result == 0 ? 0 : EXIT_UNABLE;
 }
 
+/* Who may connect, and how often. Options win over the contract. */
+static bool choose_access(struct server *server)
+{
+    const struct server_options *options = server->options;
+    const struct weir_contract_server *settings = server->settings;
+    size_t most =
+        options->connections_per_peer > 0 ? options->connections_per_peer : settings->connections_per_peer;
+    server->proxy_doors = options->proxy_doors != 0 ? options->proxy_doors : settings->proxy_doors;
+    server->socket_mode = options->socket_mode != 0 ? options->socket_mode : settings->socket_mode;
+    if (server->socket_mode == 0)
+        server->socket_mode = SOCKET_MODE;
+    if (most == 0) /* whoever it is, others can connect, too */
+        most = server->conns_max / 2 > 0 ? server->conns_max / 2 : 1;
+    return peers_init(&server->peers, most);
+}
+
 static int make_server(struct server *server, const struct server_options *options)
 {
     *server = (struct server){ .options = options, .second_ms = 1000 };
@@ -209,6 +228,10 @@ static int make_server(struct server *server, const struct server_options *optio
     if (status != 0)
         return status;
     server->conns_max = connection_limit();
+    if (!choose_access(server)) {
+        (void)fprintf(stderr, "weir: out of memory\n");
+        return EXIT_UNABLE;
+    }
     server->worker_count = options->workers > 0 ? options->workers : core_count();
     server->workers_open = server->worker_count;
     server->workers = calloc(server->worker_count, sizeof *server->workers);
@@ -233,6 +256,7 @@ static void free_server(struct server *server)
     free(server->workers);
     tokens_free(server->tokens);
     door_tls_close(&server->tls);
+    peers_deinit(&server->peers);
     shared_store_close(&server->store);
     weir_contract_free(server->contract);
 }

@@ -40,7 +40,10 @@ struct server_options {
     size_t keys;   /* 0: memory.keys of the contract */
     unsigned workers;       /* 0: one per core this process may use */
     const char *log_format; /* "logfmt", "json"; NULL: server.log-format of the contract */
-    bool is_insecure;       /* --insecure: listen beyond loopback without tokens */
+    unsigned proxy_doors; /* those with the PROXY protocol, enum weir_door; 0: server.proxy-protocol, or none */
+    size_t connections_per_peer; /* 0: server.connections-per-peer of the contract, or half of all */
+    unsigned socket_mode;        /* of Unix sockets; 0: server.socket-mode of the contract, or 0660 */
+    bool is_insecure;            /* --insecure: listen beyond loopback without tokens */
 };
 
 /*

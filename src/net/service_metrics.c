@@ -39,7 +39,35 @@ static void write_tls(struct text *out, struct server *server)
     prometheus_u64(out, "weir_tls_handshakes_failed_total", "", NULL, 0, broken);
 }
 
+static uint64_t sum_refusals(const struct server *server, enum refusal refusal)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        total += counter_read(&server->workers[i].counters.refusals[refusal]);
+    return total;
+}
+
+static void write_refusals(struct text *out, const struct server *server)
+{
+    static const char *const words[] = {
+        [REFUSAL_PEER_FULL] = "peer-full",
+        [REFUSAL_PROXY_HEADER] = "proxy-header",
+        [REFUSAL_SLOW] = "slow",
+    };
+    static_assert(sizeof words / sizeof *words == REFUSAL_COUNT, "every reason has a word");
+    prometheus_family(out, "weir_connections_refused_total", PROMETHEUS_COUNTER,
+                      "Connections that were not served, or no longer, by what was wrong with them.");
+    for (enum refusal refusal = 0; refusal < REFUSAL_COUNT; refusal++) {
+        struct prometheus_label reason = { "reason", slice_of(words[refusal]) };
+        prometheus_u64(out, "weir_connections_refused_total", "", &reason, 1, sum_refusals(server, refusal));
+    }
+    prometheus_family(out, "weir_accept_pauses_total", PROMETHEUS_COUNTER,
+                      "Times that nobody was accepted, since there were as many connections as there may be.");
+    prometheus_u64(out, "weir_accept_pauses_total", "", NULL, 0, counter_read(&server->accept_pauses));
+}
+
 void service_metrics(struct text *out, struct server *server)
 {
+    write_refusals(out, server);
     write_tls(out, server);
 }

@@ -23,6 +23,7 @@
 #include "net/door_tls.h"
 #include "net/edition.h"
 #include "net/notify.h"
+#include "net/peers.h"
 #include "net/reload.h"
 #include "net/server.h"
 #include "net/shared_store.h"
@@ -91,6 +92,10 @@ struct server {
     bool is_virtual;     /* test builds: time comes from Weir-Now */
     bool is_draining;
     size_t conns_max;
+    uint64_t accept_pauses; /* the main thread adds, a scrape reads */
+    struct peers peers;
+    unsigned proxy_doors; /* WEIR_DOOR_HTTP and so on, of those with the PROXY protocol */
+    unsigned socket_mode; /* of Unix sockets */
     struct worker *workers;
     unsigned worker_count;
     uint64_t second_ms; /* 1000; test builds may hurry */

@@ -233,6 +233,8 @@ unsigned attribute_claim(struct attribute_table *table, struct slice name);
 unsigned schema_attribute(struct load *load, const char *field, const struct node *name);
 
 field_parse parse_limits; /* schema_limit.c: struct rules */
+field_parse parse_proxy_doors; /* schema_access.c: unsigned */
+field_parse parse_socket_mode;
 field_parse parse_when;   /* schema_when.c: struct rule */
 field_parse parse_cost;   /* schema_policy.c: struct rule */
 field_parse parse_retries;

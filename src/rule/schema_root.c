@@ -15,6 +15,8 @@ struct server_reading {
     const char *admin, *tokens;
     bool auth_wait;
     int log_format;
+    unsigned proxy_doors, socket_mode;
+    uint64_t connections_per_peer;
     struct address_list {
         const char *const *at;
         size_t count;
@@ -114,6 +116,12 @@ static const struct field server_fields[] = {
     { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
     { "uids", parse_uids, "list of integers", 0, .fallback = "own uid and 0",
       .sentence = "which peers of Unix sockets are trusted" },
+    { "proxy-protocol", parse_proxy_doors, "list of doors", SERVER(proxy_doors), .fallback = "none",
+      .sentence = "at which doors connections of `identity.proxies` begin with a PROXY header" },
+    { "connections-per-peer", parse_integer, "integer", SERVER(connections_per_peer), .min = 1, .max = 1000000,
+      .fallback = "half of all", .sentence = "how many connections one address may have" },
+    { "socket-mode", parse_socket_mode, "octal digits in quotes", SERVER(socket_mode), .fallback = "\"0660\"",
+      .sentence = "who may connect to Unix sockets, as chmod writes it" },
     { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
       .sentence = "whether clients of the auth doors may ask to wait" },
     { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
@@ -148,6 +156,9 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->server->tokens = reading.tokens;
     load->server->auth_wait = reading.auth_wait;
     load->server->log_format = (enum weir_log_format)reading.log_format;
+    load->server->proxy_doors = reading.proxy_doors;
+    load->server->socket_mode = reading.socket_mode;
+    load->server->connections_per_peer = (size_t)reading.connections_per_peer;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -239,6 +250,15 @@ static const struct field root_fields[] = {
 };
 #define ROOT_FIELDS (sizeof root_fields / sizeof *root_fields)
 
+/* Then no connection is looked at for a header, and those that begin with one are taken for nonsense. */
+static void warn_headers_of_nobody(struct load *load)
+{
+    if (load->server->proxy_doors != 0 && load->rules->identity.proxy_count == 0)
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_WARNING, load->serving->place,
+                        "list the balancers: `identity: { proxies: [10.0.0.0/8] }`",
+                        "proxy-protocol is given, but `identity.proxies` names nobody who would send a header");
+}
+
 void schema_read_contract(struct load *load, const struct node *root)
 {
     struct rules *rules = load->rules;
@@ -252,6 +272,7 @@ void schema_read_contract(struct load *load, const struct node *root)
     load->limits = given[2];
     load->serving = given[3];
     load->memory = given[4];
+    warn_headers_of_nobody(load);
     load->storing = given[7];
     for (size_t i = 0; i < rules->limit_count; i++)
         rules->has_shared = rules->has_shared || rule_is_shared(&rules->list[i]);

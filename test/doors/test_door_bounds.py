@@ -39,7 +39,7 @@ class Limited(Server):
 
 class Bounds(unittest.TestCase):
     def test_connections_beyond_the_descriptors_wait(self):
-        with Limited(320) as server:
+        with Limited(320, args=['--connections-per-peer', '1000']) as server:
             connections = [server.connect() for _ in range(400)]
             for connection in connections:
                 connection.send(request('GET', '/healthz'))

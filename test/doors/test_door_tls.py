@@ -274,7 +274,7 @@ limits:
                 post(plain)
                 plain.recv(65536)
             wait_for(lambda: 'weir_tls_handshakes_failed_total 1\n' in server.ask('GET', '/metrics', unix='admin.sock').text)
-            self.assertIn('event=handshake_failed reason="TLS: what it sends is not TLS"', server.log())
+            self.assertIn('event=handshake_failed peer=127.0.0.1 reason="TLS: what it sends is not TLS"', server.log())
 
     def test_files_that_do_not_fit(self):
         cert, key = self.authority.path('server.pem'), self.authority.path('server.key')
