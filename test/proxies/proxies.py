@@ -131,7 +131,8 @@ class Stack:
 
     ports = {'app': 8000, 'http': 8080, 'grpc': 8081, 'site': 8090, 'envoy': 9901}  # of the examples
 
-    def __init__(self, folder, command, contract='weir.yaml', edit=(), env=None, virtual=True, late=None, weir=True):
+    def __init__(self, folder, command, contract='weir.yaml', edit=(), env=None, virtual=True, late=None, weir=True,
+                 end=signal.SIGKILL):
         self.dir = tempfile.mkdtemp(prefix='weir-proxy-')
         os.chmod(self.dir, 0o755)  # started by root, a proxy's workers may be somebody else
         self.app = App()
@@ -140,6 +141,7 @@ class Stack:
         self.copy(os.path.join(EXAMPLES, folder), edit)
         self.contract = contract if '\n' in contract else self.read(contract)
         self.virtual, self.late = virtual, late
+        self.end = end  # of one process there is nothing to tidy up, and some take seconds over it
         self.weir = None
         self.process = None
         self.command, self.environment = command, env or {}
@@ -226,7 +228,7 @@ class Stack:
                 print(f'---- log of weir:\n{self.weir.log()}', file=sys.stderr)
         try:
             if self.process is not None:
-                self.process.terminate()
+                self.process.send_signal(self.end)
                 try:
                     self.process.wait(10)
                 except subprocess.TimeoutExpired:

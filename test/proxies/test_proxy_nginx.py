@@ -5,6 +5,7 @@ LABELS: e2e
 """
 import os
 import shutil
+import signal
 import unittest
 
 from checks import Checks
@@ -26,7 +27,7 @@ class Nginx(Checks, unittest.TestCase):
                ('proxy_read_timeout    50ms;', 'proxy_read_timeout 3s;')]
 
     def stack(self, policy, edits=(), **more):
-        return Stack('nginx', [nginx(), '-p', '.', '-c', f'nginx-fail-{policy}.conf'], edit=edits, **more)
+        return Stack('nginx', [nginx(), '-p', '.', '-c', f'nginx-fail-{policy}.conf'], edit=edits, end=signal.SIGTERM, **more)
 
 
 class Accel(Checks, unittest.TestCase):
@@ -37,7 +38,7 @@ class Accel(Checks, unittest.TestCase):
     waiting = ['closed', *Nginx.waiting[1:]]
 
     def stack(self, policy, edits=(), **more):
-        return Stack('nginx', [nginx(), '-p', '.', '-c', 'nginx-accel.conf'], edit=edits, **more)
+        return Stack('nginx', [nginx(), '-p', '.', '-c', 'nginx-accel.conf'], edit=edits, end=signal.SIGTERM, **more)
 
 
 if __name__ == '__main__':
