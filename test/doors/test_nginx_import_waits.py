@@ -16,7 +16,7 @@ import select
 import socket
 import unittest
 
-from clocked_nginx import MS, NGINX, Nginx, Weir, imported
+from clocked_nginx import MS, Nginx, Weir, imported
 from door import free_port
 
 SEED = int(os.environ.get('SEED', '20261130'))
@@ -82,7 +82,6 @@ class Case(unittest.TestCase):
         self.addCleanup(self.weir.stop)
 
 
-@unittest.skipUnless(os.access(NGINX, os.X_OK), 'nginx is not installed')
 class Delays(Case):
     now = 1000000
 
@@ -218,7 +217,6 @@ class Delays(Case):
 CONNECTIONS = {'one': {'key': 1}, 'three': {'key': 3}, 'both': {'key': 2, 'wide': 5}}
 
 
-@unittest.skipUnless(os.access(NGINX, os.X_OK), 'nginx is not installed')
 class Connections(Case):
     """Each location has zones of its own here, so that no budget is shared by places with different numbers."""
 

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from door import Connection, Server, request, wait_for
-from test_nginx import EXAMPLES, NGINX, Backend, Nginx
+from test_nginx import EXAMPLES, Backend, Nginx
 
 PLACES = 9
 SLOW = [('rate: 5/s', 'rate: 1/1h'), ('up-to: 2s', 'up-to: 12h'), ('"wait=2"', '"wait=40000"'),
@@ -80,7 +80,6 @@ class Stack:
         return parked
 
 
-@unittest.skipUnless(os.access(NGINX, os.X_OK), 'nginx is not installed')
 class Waiting(unittest.TestCase):
     def test_turns_at_the_pace_of_the_contract(self):
         """All at once: one passes, others in turn, and some find no place. The application sees what the pace allows."""
