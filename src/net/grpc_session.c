@@ -268,9 +268,6 @@ static void write_error(struct turn *turn, unsigned status, const char *detail, 
     text_string(out, detail);
 }
 
-unsigned grpc_interim_decision(struct turn *turn, const struct ask *ask, const struct verdict *verdict,
-                               struct slice token, struct text *out);
-
 static void write_body(struct turn *turn, unsigned status, struct slice content_type, struct slice body)
 {
     (void)content_type;
@@ -312,7 +309,6 @@ static bool leave(struct conn *conn)
 
 const struct protocol protocol_grpc = {
     .step = grpc_step,
-    .decision = grpc_interim_decision,
     .error = write_error,
     .body = write_body,
     .may_end = may_end,
