@@ -342,6 +342,8 @@ static void take_apart(struct item *item, const struct verdict *verdict)
 static bool overcharges(struct item *item, const struct weir_answer *answer)
 {
     const struct weir_decision *decision = answer->count > 0 ? &answer->each[0] : &answer->decision;
+    if (decision->limit == WEIR_NO_LIMIT) /* of a limit that the descriptor brought: it keeps no refusals */
+        return false;
     if (item->overcharge == OVERCHARGE_NONE && decision->outcome == WEIR_NEVER && decision->capacity > 0) {
         item->overcharge = OVERCHARGE_ALL;
         item->request.cost = decision->capacity;
