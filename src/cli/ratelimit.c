@@ -184,13 +184,13 @@ static bool take_tls(struct server_ratelimit *ratelimit, struct server_options *
 
 /* ---- The store ------------------------------------------------------------------------------------------------------ */
 
-/* What may stand in a URL's credentials and behind its `?` as it is. */
-static void add_escaped(struct text *out, const char *text)
+/* `plain`: what may stand there as it is, beside letters and digits. */
+static void add_escaped(struct text *out, const char *text, const char *plain)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
         bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
-                        || strchr("-._~/", c) != NULL;
+                        || strchr(plain, c) != NULL;
         char escaped[4];
         (void)snprintf(escaped, sizeof escaped, is_plain ? "%c" : "%%%02X", c);
         text_string(out, escaped);
@@ -206,9 +206,9 @@ static void add_auth(struct text *out)
         return;
     const char *colon = strchr(auth, ':');
     (void)snprintf(user, sizeof user, "%.*s", colon == NULL ? 0 : (int)(colon - auth), auth);
-    add_escaped(out, user);
+    add_escaped(out, user, "-._~");
     text_string(out, ":");
-    add_escaped(out, colon == NULL ? auth : colon + 1);
+    add_escaped(out, colon == NULL ? auth : colon + 1, "-._~");
     text_string(out, "@");
 }
 
@@ -227,7 +227,7 @@ static void add_files(struct text *out, bool has_tls)
         text_string(out, before);
         text_string(out, files[i].name);
         text_string(out, "=");
-        add_escaped(out, path);
+        add_escaped(out, path, "-._~/");
         before = "&";
     }
 }

@@ -537,6 +537,8 @@ static const char head[] =
     "1: then a\n"
     "#   smaller request may pass here after a larger one was refused, and a peek is not refused by what was "
     "refused.\n"
+    "#   An entry of a longer descriptor takes part in `replaces` as well, and of two descriptors with one key "
+    "the first.\n"
     "#   There key a with value b_c also meets the rule of a key a_b_c, and key a_b with value c; here it does "
     "not.\n";
 

@@ -64,13 +64,14 @@ MISTAKES = (
      "weir check: --peek and --retry: a look tells how things are now; give one of them"),
     ("retries without a server", ["check", "--retry", "a=b"],
      "weir check: --retry: a decision made here is not made anew by asking again; give --server, or --wait"),
-    ("gRPC comes later", ["serve", "--grpc", "8081"],
-     "weir serve: --grpc: this version does not have it; see 'weir serve -h' for what it has"),
     ("arguments are seen by everybody", ["serve", "--store", "redis://:hunter2@localhost"],
      "weir serve: --store has a password, which every process of the machine can read: set WEIR_STORE instead, or "
      "store.url of the contract"),
-    ("Envoy's files come later", ["serve", "--ratelimit-config", "d"],
-     "weir serve: --ratelimit-config: this version does not have it; see 'weir serve -h' for what it has"),
+    ("two that say which limits there are", ["serve", "weir.yaml", "--ratelimit-config", "d"],
+     "weir serve: 'weir.yaml' stands beside --ratelimit-config, and either says which limits there are: make one "
+     "contract of both with `weir import ratelimit`, or leave one out"),
+    ("compatible with nothing", ["serve", "--ratelimit-compatible"],
+     "weir serve: --ratelimit-compatible is about --ratelimit-config: give that as well"),
     ("no contract", ["check", "a=b"],
      "weir check: there is no ./weir.yaml and no /etc/weir/weir.yaml; name a contract: weir check CONTRACT"),
     ("no contract to serve", ["serve"],
