@@ -8,9 +8,11 @@ window. And `weir serve --ratelimit-config` to compare it with.
 import json
 import os
 import shutil
+import re
 import tempfile
 
 from door import Server
+from h2 import H2, call, descriptor, fields_of
 
 SECONDS = {'second': 1, 'minute': 60, 'hour': 3600, 'day': 86400, 'week': 604800, 'month': 30 * 86400,
            'year': 365 * 86400}
@@ -44,7 +46,7 @@ class Ratelimit(Server):
 
     def __init__(self, folder, **more):
         self.folder = folder
-        self.connection = None
+        self.connection = self.stream = None
         super().__init__(contract='', **more)
 
     def popen_path(self):
@@ -57,10 +59,50 @@ class Ratelimit(Server):
         headers = [] if now is None else [('Weir-Now', str(now))]
         return self.connection.ask('POST', '/json', body if isinstance(body, str) else json.dumps(body), headers)
 
+    def grpc(self, domain, descriptors, hits=None, now=None):
+        """The same over gRPC: the status of its reply, and the answer as `/json` would write it."""
+        if self.stream is None:
+            self.stream = H2(int(re.search(r'^listening grpc .*:(\d+)$', self.log(), re.M).group(1)))
+        message = [descriptor(d.entries, d.hits) for d in descriptors]
+        extra = [] if now is None else [('weir-now', str(now))]
+        reply = self.stream.should(*message, domain=domain, hits=hits, extra=extra)
+        return reply.code, as_json(reply.messages[0]) if reply.code == 0 else None
+
     def __exit__(self, *args):
+        if self.stream is not None:
+            self.stream.socket.close()
         if self.connection is not None:
             self.connection.socket.close()
         super().__exit__(*args)
+
+
+CODES = {0: 'UNKNOWN', 1: 'OK', 2: 'OVER_LIMIT'}
+UNITS = {1: 'SECOND', 2: 'MINUTE', 3: 'HOUR', 4: 'DAY', 5: 'MONTH', 6: 'YEAR', 7: 'WEEK'}
+
+
+def as_json(message):
+    """A RateLimitResponse as JSON has it, its statuses alone."""
+    out = {'overallCode': 'UNKNOWN', 'statuses': []}
+    for field, value in fields_of(message):
+        if field == 1:
+            out['overallCode'] = CODES[value]
+        if field == 2:
+            out['statuses'].append(status_as_json(dict(fields_of(value))))
+    return out
+
+
+def status_as_json(fields):
+    out = {'code': CODES[fields.get(1, 0)]}
+    if 2 in fields:
+        limit = dict(fields_of(fields[2]))
+        out['currentLimit'] = {name: value for name, value in (
+            ('requestsPerUnit', limit.get(1)), ('unit', UNITS.get(limit.get(2))),
+            ('name', limit[3].decode() if 3 in limit else None)) if value}
+    if 3 in fields:
+        out['limitRemaining'] = fields[3]
+    if 4 in fields:
+        out['durationUntilReset'] = f'{dict(fields_of(fields[4])).get(1, 0)}s'
+    return out
 
 
 # ---- The model ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # LABELS: e2e
-"""weir in the place of envoyproxy/ratelimit says what a model of it says, over random rules and calls in virtual time; and without
---ratelimit-compatible what a model says that decides all or nothing."""
+"""weir in the place of envoyproxy/ratelimit says what a model of it says, over random rules and calls in virtual time, through /json
+and gRPC; and without --ratelimit-compatible what a model says that decides all or nothing."""
 import os
 import random
 import sys
@@ -68,7 +68,7 @@ def compare(model, compatible, seed, hits, counts, is_twice_allowed):
     rng = random.Random(seed)
     domains = [rules(rng, name, compatible, counts) for name in ('one', 'two')]
     twin = model(domains)
-    args = ('--ratelimit-compatible',) if compatible else ()
+    args = ('--grpc', '127.0.0.1:0') + (('--ratelimit-compatible',) if compatible else ())
     now, passed, refused = START * 10**9, 0, 0
     with Folder({f'{d["domain"]}.yaml': d for d in domains}) as folder, \
             Ratelimit(folder.path, virtual=True, args=args) as weir:
@@ -82,9 +82,15 @@ def compare(model, compatible, seed, hits, counts, is_twice_allowed):
             if not is_twice_allowed:
                 asked = list({tuple(d.entries): d for d in asked}.values())
             all_hits = rng.choice([None, 0, 1, 2])
-            reply = weir.call(call_body(domain, asked, all_hits), now)
             wanted = twin.call(domain, asked, now // 10**9, all_hits)
-            told = reply.json
+            is_ok = wanted['overallCode'] == 'OK'
+            if rng.random() < 0.5:
+                code, told = weir.grpc(domain, asked, all_hits, now)
+                assert code == 0, code
+            else:
+                reply = weir.call(call_body(domain, asked, all_hits), now)
+                assert reply.status == (200 if is_ok else 429), reply.status
+                told = reply.json
             for beside in ('responseHeadersToAdd', 'rawBody'):  # of weir's own, without --ratelimit-compatible
                 assert beside not in told or not compatible
                 told.pop(beside, None)
@@ -94,8 +100,6 @@ def compare(model, compatible, seed, hits, counts, is_twice_allowed):
                         each.get('currentLimit', {}).pop('name', None)
                         each.pop('durationUntilReset', None)
             assert told == wanted, (seed, number, call_body(domain, asked, all_hits), 'weir', told, 'model', wanted)
-            is_ok = wanted['overallCode'] == 'OK'
-            assert reply.status == (200 if is_ok else 429), reply.status
             passed += is_ok
             refused += not is_ok
     assert passed > 100 and refused > 100, (passed, refused)  # else nothing was compared

@@ -97,12 +97,13 @@ class WithAStore(unittest.TestCase):
         for args in ((), COMPATIBLE):
             with Store() as store, Folder(RULES) as folder:
                 env = environment(store, REDIS_TIMEOUT='200ms')
-                with Ratelimit(folder.path, env=env, args=args) as weir:
+                with Ratelimit(folder.path, env=env, args=args + ('--grpc', '127.0.0.1:0')) as weir:
                     self.assertEqual(weir.call(body()).status, 200)
                     store.kill()
                     reply = weir.call(body())
                     self.assertEqual((reply.status, reply.text), (400, 'Bad Request\n'))
                     self.assertIn('store could not be had', weir.log())
+                    self.assertEqual(weir.grpc('d', [Descriptor([('k', 'v')])])[0], 14)  # UNAVAILABLE
                     self.assertEqual(weir.ask('GET', '/healthcheck').status, 200)
                     store.start()
                     wait_for(lambda server=weir: server.call(body('w')).status == 200)
