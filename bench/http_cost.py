@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/http_cost.py - server CPU of one HTTP request: weir's doors beside nginx `return 200`, under the same wrk.
+"""bench/http_cost.py - server CPU of one HTTP request: weir's doors beside nginx `return 200`, under the same wrk; and, for comparison,
+beside what nginx's limit_req and haproxy's stick table cost in the same run, which know one key and nothing of the rest.
 
 Each server has core 0 to itself while the other idles, wrk core 1. CPU is utime + stime of /proc/PID/stat, divided by
 the completed requests that wrk counts; every request of a pair is the same bytes but for the path. Keys are 10,000
@@ -55,7 +56,34 @@ http {
         listen 127.0.0.1:%(port)d;
         location / { return 200 "ok"; }
     }
+    limit_req_zone $http_x_tenant zone=tenants:10m rate=1000000r/s;
+    server {
+        listen 127.0.0.1:%(limited)d;
+        location / {
+            limit_req zone=tenants burst=1000000 nodelay;
+            try_files /nothing @ok; # `return` alone answers before the limit is asked
+        }
+        location @ok { return 200 "ok"; }
+    }
 }
+"""
+
+HAPROXY = """\
+global
+    nbthread 1
+    maxconn 4096
+defaults
+    mode http
+    timeout client 60s
+    timeout server 60s
+    timeout connect 5s
+    option http-keep-alive
+frontend limited
+    bind 127.0.0.1:%(stick)d
+    stick-table type string len 64 size 100k expire 60s store http_req_rate(10s)
+    http-request track-sc0 req.hdr(x-tenant)
+    http-request deny deny_status 429 if { sc_http_req_rate(0) gt 10000000 }
+    http-request return status 200 content-type text/plain string ok
 """
 
 # What a proxy asks about its client's request.
@@ -113,22 +141,26 @@ def one_sample(pid, port, script):
     return used / requests * 1e6, requests / SECONDS
 
 
-def measure(name, bar, script, weir, nginx):
-    ours, floor, rates = [], [], []
-    one_sample(weir[0].pid, weir[1], script)
-    one_sample(nginx[0].pid, nginx[1], script)
+def measure(name, script, weir, others):
+    """`others`: of each a name, its bar (0: none) and the server."""
+    ours, rates, floors = [], [], [[] for _ in others]
+    for server in [weir] + [other[2] for other in others]:
+        one_sample(server[0].pid, server[1], script)
     for _ in range(ROUNDS):
         cost, rate = one_sample(weir[0].pid, weir[1], script)
         ours.append(round(cost, 3))
         rates.append(rate)
-        floor.append(round(one_sample(nginx[0].pid, nginx[1], script)[0], 3))
-    print(json.dumps({"row": name, "unit": "us", "bar": bar, "least": False, "ours": ours, "floor": floor}), flush=True)
+        for floor, (_, _, server) in zip(floors, others):
+            floor.append(round(one_sample(server[0].pid, server[1], script)[0], 3))
+    for floor, (other, bar, _) in zip(floors, others):
+        print(json.dumps({"row": f"HTTP: server CPU of {name} / {other}", "unit": "us", "bar": bar, "least": False, "ours": ours,
+                          "floor": floor}), flush=True)
     print(f"http: {name}: {sorted(rates)[len(rates) // 2]:.0f} requests per second from weir", file=sys.stderr)
 
 
 def main():
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-    for program in "wrk", "nginx", "taskset":
+    for program in "wrk", "nginx", "haproxy", "taskset":
         if shutil.which(program) is None:
             raise SystemExit(f"http_cost: {program} is missing: tools/deps bench")
     folder = tempfile.mkdtemp(prefix="weir-bench-")
@@ -137,12 +169,17 @@ def main():
         for name, text in ("weir.yaml", CONTRACT), ("auth.lua", AUTH), ("check.lua", CHECK):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        port = free_port()
-        with open(os.path.join(folder, "nginx.conf"), "w", encoding="utf-8") as file:
-            file.write(NGINX % {"folder": folder, "port": port})
+        port, limited, stick = free_port(), free_port(), free_port()
+        for name, text in ("nginx.conf", NGINX), ("haproxy.cfg", HAPROXY):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text % {"folder": folder, "port": port, "limited": limited, "stick": stick})
         nginx = subprocess.Popen(["taskset", "-c", "0", "nginx", "-p", folder, "-c", folder + "/nginx.conf"])
         servers.append(nginx)
         await_port(port, nginx)
+
+        haproxy = subprocess.Popen(["taskset", "-c", "0", "haproxy", "-q", "-f", folder + "/haproxy.cfg"])
+        servers.append(haproxy)
+        await_port(stick, haproxy)
 
         own = free_port()
         weir = subprocess.Popen(["taskset", "-c", "0", f"{build}/weir", "serve", folder + "/weir.yaml", "--http",
@@ -151,10 +188,10 @@ def main():
         servers.append(weir)
         await_port(own, weir)
 
-        measure("HTTP: server CPU of /v1/auth / nginx `return 200`", 1.0, folder + "/auth.lua", (weir, own),
-                (nginx, port))
-        measure("HTTP: server CPU of POST /v1/check / nginx `return 200`", 1.15, folder + "/check.lua", (weir, own),
-                (nginx, port))
+        measure("/v1/auth", folder + "/auth.lua", (weir, own),
+                [("nginx `return 200`", 1.0, (nginx, port)), ("nginx limit_req", 0, (nginx, limited)),
+                 ("haproxy stick table", 0, (haproxy, stick))])
+        measure("POST /v1/check", folder + "/check.lua", (weir, own), [("nginx `return 200`", 1.15, (nginx, port))])
     finally:
         for server in servers:
             server.send_signal(signal.SIGTERM)

@@ -29,8 +29,9 @@ struct resp_request {
 /* One command of the door. */
 struct resp_row {
     const char *name; /* in lower case */
-    int arity;        /* words with the name; below 0: at least so many */
-    enum role needs;  /* ROLE_NONE: also who has not said who it is */
+    size_t name_len;
+    int arity;       /* words with the name; below 0: at least so many */
+    enum role needs; /* ROLE_NONE: also who has not said who it is */
     void (*handle)(struct resp_request *request);
     enum resp_call call; /* of the WEIR. ones */
     enum door door;

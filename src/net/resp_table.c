@@ -9,32 +9,33 @@
 #include "net/worker.h"
 
 /* clang-format off */
+#define NAME(name) name, sizeof name - 1
 const struct resp_row resp_rows[] = {
-    { "weir.check",   -4, ROLE_CHECK, resp_weir, RESP_CALL_CHECK,   DOOR_RESP_CHECK,   "Whether a request passes, which takes what it costs" },
-    { "weir.peek",    -4, ROLE_CHECK, resp_weir, RESP_CALL_PEEK,    DOOR_RESP_CHECK,   "Whether a request would pass" },
-    { "weir.reserve", -4, ROLE_CHECK, resp_weir, RESP_CALL_RESERVE, DOOR_RESP_RESERVE, "Take an estimate, to be settled at what it cost" },
-    { "weir.settle",   3, ROLE_CHECK, resp_weir, RESP_CALL_SETTLE,  DOOR_RESP_SETTLE,  "What a reservation cost in the end" },
-    { "weir.cancel",   2, ROLE_CHECK, resp_weir, RESP_CALL_CANCEL,  DOOR_RESP_CANCEL,  "Give a reservation back" },
-    { "weir.acquire", -4, ROLE_CHECK, resp_weir, RESP_CALL_ACQUIRE, DOOR_RESP_ACQUIRE, "Take a permit" },
-    { "weir.renew",    2, ROLE_CHECK, resp_weir, RESP_CALL_RENEW,   DOOR_RESP_RENEW,   "Hold a permit for another while" },
-    { "weir.release", -2, ROLE_CHECK, resp_weir, RESP_CALL_RELEASE, DOOR_RESP_RELEASE, "Give a permit back" },
-    { "weir.refund",  -4, ROLE_CHECK, resp_weir, RESP_CALL_REFUND,  DOOR_RESP_REFUND,  "Give back what a request took" },
-    { "weir.reset",   -2, ROLE_ADMIN, resp_weir, RESP_CALL_RESET,   DOOR_RESP_RESET,   "Forget what a key used" },
-    { "cl.throttle",  -1, ROLE_CHECK, resp_throttle, 0, DOOR_RESP_THROTTLE, "Whether a request passes a limit that it brings along" },
+    { NAME("weir.check"),   -4, ROLE_CHECK, resp_weir, RESP_CALL_CHECK,   DOOR_RESP_CHECK,   "Whether a request passes, which takes what it costs" },
+    { NAME("weir.peek"),    -4, ROLE_CHECK, resp_weir, RESP_CALL_PEEK,    DOOR_RESP_CHECK,   "Whether a request would pass" },
+    { NAME("weir.reserve"), -4, ROLE_CHECK, resp_weir, RESP_CALL_RESERVE, DOOR_RESP_RESERVE, "Take an estimate, to be settled at what it cost" },
+    { NAME("weir.settle"),   3, ROLE_CHECK, resp_weir, RESP_CALL_SETTLE,  DOOR_RESP_SETTLE,  "What a reservation cost in the end" },
+    { NAME("weir.cancel"),   2, ROLE_CHECK, resp_weir, RESP_CALL_CANCEL,  DOOR_RESP_CANCEL,  "Give a reservation back" },
+    { NAME("weir.acquire"), -4, ROLE_CHECK, resp_weir, RESP_CALL_ACQUIRE, DOOR_RESP_ACQUIRE, "Take a permit" },
+    { NAME("weir.renew"),    2, ROLE_CHECK, resp_weir, RESP_CALL_RENEW,   DOOR_RESP_RENEW,   "Hold a permit for another while" },
+    { NAME("weir.release"), -2, ROLE_CHECK, resp_weir, RESP_CALL_RELEASE, DOOR_RESP_RELEASE, "Give a permit back" },
+    { NAME("weir.refund"),  -4, ROLE_CHECK, resp_weir, RESP_CALL_REFUND,  DOOR_RESP_REFUND,  "Give back what a request took" },
+    { NAME("weir.reset"),   -2, ROLE_ADMIN, resp_weir, RESP_CALL_RESET,   DOOR_RESP_RESET,   "Forget what a key used" },
+    { NAME("cl.throttle"),  -1, ROLE_CHECK, resp_throttle, 0, DOOR_RESP_THROTTLE, "Whether a request passes a limit that it brings along" },
 #ifdef WEIR_TEST_HOOKS
-    { "weir.now",      2, ROLE_CHECK, resp_now,      0, DOOR_RESP, "At which instant the commands behind it are, in virtual time" },
+    { NAME("weir.now"),      2, ROLE_CHECK, resp_now,      0, DOOR_RESP, "At which instant the commands behind it are, in virtual time" },
 #endif
-    { "ping",         -1, ROLE_CHECK, resp_ping,     0, DOOR_RESP, "Whether the server is there" },
-    { "echo",          2, ROLE_CHECK, resp_echo,     0, DOOR_RESP, "The same again" },
-    { "hello",        -1, ROLE_NONE,  resp_hello,    0, DOOR_RESP, "Which protocol, and who asks" },
-    { "auth",         -2, ROLE_NONE,  resp_auth,     0, DOOR_RESP, "Who asks: a token of the tokens file" },
-    { "client",       -2, ROLE_CHECK, resp_client,   0, DOOR_RESP, "About this connection" },
-    { "select",        2, ROLE_CHECK, resp_select,   0, DOOR_RESP, "Database 0, the only one" },
-    { "info",         -1, ROLE_CHECK, resp_info,     0, DOOR_RESP, "About the server" },
-    { "command",      -1, ROLE_CHECK, resp_commands, 0, DOOR_RESP, "About these commands" },
-    { "config",       -2, ROLE_CHECK, resp_config,   0, DOOR_RESP, "Nothing is configured here" },
-    { "quit",         -1, ROLE_NONE,  resp_quit,     0, DOOR_RESP, "End the connection" },
-    { "reset",         1, ROLE_NONE,  resp_reset,    0, DOOR_RESP, "Begin the connection anew" },
+    { NAME("ping"),         -1, ROLE_CHECK, resp_ping,     0, DOOR_RESP, "Whether the server is there" },
+    { NAME("echo"),          2, ROLE_CHECK, resp_echo,     0, DOOR_RESP, "The same again" },
+    { NAME("hello"),        -1, ROLE_NONE,  resp_hello,    0, DOOR_RESP, "Which protocol, and who asks" },
+    { NAME("auth"),         -2, ROLE_NONE,  resp_auth,     0, DOOR_RESP, "Who asks: a token of the tokens file" },
+    { NAME("client"),       -2, ROLE_CHECK, resp_client,   0, DOOR_RESP, "About this connection" },
+    { NAME("select"),        2, ROLE_CHECK, resp_select,   0, DOOR_RESP, "Database 0, the only one" },
+    { NAME("info"),         -1, ROLE_CHECK, resp_info,     0, DOOR_RESP, "About the server" },
+    { NAME("command"),      -1, ROLE_CHECK, resp_commands, 0, DOOR_RESP, "About these commands" },
+    { NAME("config"),       -2, ROLE_CHECK, resp_config,   0, DOOR_RESP, "Nothing is configured here" },
+    { NAME("quit"),         -1, ROLE_NONE,  resp_quit,     0, DOOR_RESP, "End the connection" },
+    { NAME("reset"),         1, ROLE_NONE,  resp_reset,    0, DOOR_RESP, "Begin the connection anew" },
 };
 /* clang-format on */
 const size_t resp_row_count = sizeof resp_rows / sizeof *resp_rows;
@@ -44,10 +45,13 @@ const size_t resp_row_count = sizeof resp_rows / sizeof *resp_rows;
 
 const struct resp_row *resp_find(struct slice name)
 {
-    char first = name.len == 0 ? '\0' : ascii_lower(name.at[0]);
-    for (size_t i = 0; i < resp_row_count; i++)
-        if (resp_rows[i].name[0] == first && slice_equals_fold(name, slice_of(resp_rows[i].name)))
-            return &resp_rows[i];
+    if (name.len == 0)
+        return NULL;
+    char last = ascii_lower(name.at[name.len - 1]); /* with the length it leaves one or two */
+    for (const struct resp_row *row = resp_rows; row < resp_rows + resp_row_count; row++)
+        if (row->name_len == name.len && row->name[name.len - 1] == last
+            && slice_equals_fold(name, (struct slice){ row->name, row->name_len }))
+            return row;
     return NULL;
 }
 

@@ -65,20 +65,33 @@ static bool read_numbers(struct resp_request *request, struct throttle *out)
     return true;
 }
 
+/* A product of what came with a request; false: it does not fit. */
+static bool multiply(uint64_t a, uint64_t b, uint64_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+/* Nanoseconds of a token, rounded up; UINT64_MAX where that is too many. */
+static uint64_t interval_of(uint64_t period, uint64_t count)
+{
+    uint64_t length;
+    if (multiply(period, SECOND, &length) && length <= UINT64_MAX - count)
+        return (length + count - 1) / count;
+    weir_u128_ interval = ((weir_u128_)period * SECOND + count - 1) / count;
+    return interval > UINT64_MAX ? UINT64_MAX : (uint64_t)interval;
+}
+
 /* Everything in nanoseconds. False: it is more time than fits. */
 static bool measure(struct throttle *throttle)
 {
-    weir_u128_ period = (weir_u128_)throttle->period * SECOND, count = (weir_u128_)throttle->count;
-    weir_u128_ interval = (period + count - 1) / count;
-    weir_u128_ limit = (weir_u128_)throttle->max_burst + 1;
-    if (interval > WEIR_THROTTLE_MAX || limit > WEIR_THROTTLE_MAX / interval)
+    throttle->interval = interval_of((uint64_t)throttle->period, (uint64_t)throttle->count);
+    throttle->limit = (uint64_t)throttle->max_burst + 1;
+    if (!multiply(throttle->interval, throttle->limit, &throttle->tolerance)
+        || throttle->tolerance > WEIR_THROTTLE_MAX)
         return false;
-    throttle->interval = (uint64_t)interval;
-    throttle->limit = (uint64_t)limit;
-    throttle->tolerance = (uint64_t)(interval * limit);
-    weir_u128_ cost = interval * (weir_u128_)throttle->quantity;
-    throttle->cost =
-        cost > throttle->tolerance ? throttle->tolerance + 1 : (uint64_t)cost; /* above it: never */
+    if (!multiply(throttle->interval, (uint64_t)throttle->quantity, &throttle->cost)
+        || throttle->cost > throttle->tolerance)
+        throttle->cost = throttle->tolerance + 1; /* never */
     return true;
 }
 
@@ -101,8 +114,8 @@ static void answer(struct resp_request *request, const struct throttle *throttle
     resp_put_integer(out, passes ? 0 : 1);
     resp_put_integer(out, (int64_t)throttle->limit);
     resp_put_integer(out, (int64_t)(remaining / throttle->interval));
-    resp_put_integer(out,
-                     passes || decision->outcome == WEIR_NEVER ? -1 : seconds_until(decision->retry_at, now, missing));
+    resp_put_integer(
+        out, passes || decision->outcome == WEIR_NEVER ? -1 : seconds_until(decision->retry_at, now, missing));
     resp_put_integer(out, seconds_until(decision->reset_at, now, throttle->tolerance - remaining));
     turn_end(request->turn, passes ? 200 : 429, out);
 }

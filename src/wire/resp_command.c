@@ -168,7 +168,9 @@ static enum resp_result read_bulk(struct resp_command_parser *parser, const char
         return RESP_MORE;
     if (*start != '$')
         return unexpected(out, *start);
-    enum resp_result result = resp_number(start + 1, have - 1, &length, &used);
+    enum resp_result result = resp_short_number(start + 1, have - 1, &length, &used)
+                                  ? RESP_DONE
+                                  : resp_number(start + 1, have - 1, &length, &used);
     if (result == RESP_MORE)
         return RESP_MORE;
     if (result == RESP_DONE && is_stranger && length > RESP_STRANGER_WORD_MAX && length <= SENSIBLE_LENGTH)

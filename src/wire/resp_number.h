@@ -13,6 +13,19 @@
 
 #define RESP_DIGITS_MAX 19 /* of 2^63 */
 
+/* The length of a short word, which nearly all are: one or two digits and CR LF. False: ask resp_number(). */
+static inline bool resp_short_number(const char *at, size_t len, int64_t *value, size_t *used)
+{
+    unsigned first = len < 4 ? 10 : (unsigned)(at[0] - '0'), second = first > 9 ? 10 : (unsigned)(at[1] - '0');
+    bool has_two = first >= 1 && first <= 9 && second <= 9;
+    const char *end = at + 1 + has_two;
+    if (first > 9 || (has_two && len < 5) || end[0] != '\r' || end[1] != '\n')
+        return false;
+    *value = has_two ? first * 10 + second : first;
+    *used = (size_t)(end + 2 - at);
+    return true;
+}
+
 /* The number at `at` and its CR LF; *used counts both. Gives the same verdict however the bytes were cut. */
 static inline enum resp_result resp_number(const char *at, size_t len, int64_t *value, size_t *used)
 {

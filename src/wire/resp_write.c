@@ -12,10 +12,7 @@ static void put_head(struct text *text, char type, uint64_t number, bool is_nega
     char head[24]; /* type, sign, twenty digits, CR LF */
     char *end = head + sizeof head, *at = end - 2;
     memcpy(at, "\r\n", 2);
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+    at = text_digits(at, number);
     if (is_negative)
         *--at = '-';
     *--at = type;

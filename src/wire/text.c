@@ -12,8 +12,7 @@ static const char digit_pairs[] =
     "8081828384858687888990919293949596979899";
 _Static_assert(sizeof digit_pairs == 201, "a pair for each of 0..99");
 
-/* Write the digits so that the last stands before `end`; returns where the first stands. */
-static char *digits_before(char *end, uint64_t value)
+char *text_digits(char *end, uint64_t value)
 {
     while (value >= 100) {
         end -= 2;
@@ -32,7 +31,7 @@ static char *digits_before(char *end, uint64_t value)
 void text_u64(struct text *text, uint64_t value)
 {
     char digits[20]; /* 2^64 - 1 has as many */
-    const char *first = digits_before(digits + sizeof digits, value);
+    const char *first = text_digits(digits + sizeof digits, value);
     text_bytes(text, first, (size_t)(digits + sizeof digits - first));
 }
 
@@ -42,13 +41,18 @@ void text_seconds(struct text *text, uint64_t ns)
     char *end = digits + sizeof digits, *last = end;
     uint64_t whole = ns / 1000000000, part = ns % 1000000000;
     if (part != 0) {
-        for (int i = 0; i < 9; i++, part /= 10)
-            *--end = (char)('0' + part % 10);
+        uint32_t decimals = (uint32_t)part; /* below 10^9, so that dividing is cheap */
+        *--end = (char)('0' + decimals % 10);
+        decimals /= 10;
+        for (int i = 0; i < 4; i++, decimals /= 100) {
+            end -= 2;
+            memcpy(end, digit_pairs + 2 * (size_t)(decimals % 100), 2);
+        }
         *--end = '.';
         while (last[-1] == '0')
             last--;
     }
-    end = digits_before(end, whole);
+    end = text_digits(end, whole);
     text_bytes(text, end, (size_t)(last - end));
 }
 

@@ -62,6 +62,9 @@ static inline void text_string(struct text *text, const char *string)
 
 void text_u64(struct text *text, uint64_t value);
 
+/* Write the digits so that the last stands before `end`, which has room for twenty; returns where the first stands. */
+char *text_digits(char *end, uint64_t value);
+
 /* A length in ns as seconds: exact, up to nine decimals, no trailing zeros: 0, 0.2, 4, 1.000000001. */
 void text_seconds(struct text *text, uint64_t ns);
 
