@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real proxies under test, with the very files of examples/NAME: the folder is copied, its ports are replaced, nothing else.
+"""Real proxies under test, with the very files of examples/NAME: the folder is copied, its ports are replaced, and where they say 50 ms
+ten times that, since the tests' machine has other things to do; nothing else.
 
 An application behind, weir beside, the proxy in front, each on a port of its own on loopback, each stopped by its pid. A program that is
 missing fails the test: tools/proxies installs them.
@@ -26,6 +27,8 @@ from door import SOURCE, Server, free_port, wait_for  # noqa: E402
 EXAMPLES = os.path.join(SOURCE, 'examples')
 # What an answer may take however busy the machine is, and less than the seconds that a proxy waits by itself.
 SOON = 3
+
+LONGER = {'50ms': '500ms', '0.05s': '0.5s', '50': '500'}
 
 _running = {}
 
@@ -161,13 +164,14 @@ class Stack:
         for name in sorted(os.listdir(folder)):
             with open(os.path.join(folder, name)) as file:
                 text = file.read()
-            for which, port in self.ports.items():
-                text = re.sub(rf'(127\.0\.0\.1:|//:|port_value: ){port}\b', rf'\g<1>{self.port_of[which]}', text)
             for old, new in edit:
                 if old in text:
                     assert text.count(old) == 1, f'{old!r} is in {name} more than once'
                     text = text.replace(old, new)
                     left = [pair for pair in left if pair != (old, new)]
+            for which, port in self.ports.items():
+                text = re.sub(rf'(127\.0\.0\.1:|//:|port_value: ){port}\b', rf'\g<1>{self.port_of[which]}', text)
+            text = re.sub(r'(?<=[ /])(50ms|0\.05s|50(?= open| closed))\b', lambda found: LONGER[found.group()], text)
             with open(os.path.join(self.dir, name), 'w') as file:
                 file.write(text)
         assert left == [], f'not in {folder}: {left}'
@@ -192,7 +196,14 @@ class Stack:
         weir.__exit__()
 
     def hang_weir(self):
+        """All of its threads: on a busy machine one may go on for a while."""
+        tasks = f'/proc/{self.weir.process.pid}/task'
+
+        def state(task):
+            with open(f'{tasks}/{task}/stat') as file:
+                return file.read().rsplit(')', 1)[1].split()[0]
         os.kill(self.weir.process.pid, signal.SIGSTOP)
+        wait_for(lambda: all(state(task) == 'T' for task in os.listdir(tasks)))
 
     def wake_weir(self):
         os.kill(self.weir.process.pid, signal.SIGCONT)
@@ -254,11 +265,12 @@ class Stack:
                 client.putheader(name, value)
             if chunk:
                 client.putheader('Transfer-Encoding', 'chunked')
-                client.endheaders((body[i:i + chunk] for i in range(0, len(body), chunk)), encode_chunked=True)
-            else:
-                if body or method in ('POST', 'PUT'):
-                    client.putheader('Content-Length', str(len(body)))
-                client.endheaders(body or None)
+                body = b''.join(b'%x\r\n%s\r\n' % (len(part), part) for part in
+                                [*(body[i:i + chunk] for i in range(0, len(body), chunk)), b''])
+            elif body or method in ('POST', 'PUT'):
+                client.putheader('Content-Length', str(len(body)))
+            # In one piece with the head: what is refused may be answered, and its connection closed, before a second one.
+            client.endheaders(body or None)
             return Reply(client.getresponse(), time.monotonic() - begun)
         finally:
             client.close()
