@@ -58,6 +58,7 @@ void conn_leave(struct conn *conn)
 static void conn_free(struct conn *conn)
 {
     struct worker *worker = conn->worker;
+    counter_add(&worker->counters.closed[conn->gate], 1);
     line_clear(conn);
     if (conn->protocol->free != NULL)
         conn->protocol->free(conn);
@@ -201,7 +202,8 @@ void conn_refuse(struct conn *conn, unsigned status, const char *sentence)
 
 static bool may_parse(const struct conn *conn)
 {
-    return !conn->is_gone && conn->turn_count < conn->protocol->turns_max && conn->stream.unsent + conn->held < UNSENT_MAX;
+    return !conn->is_gone && conn->turn_count < conn->protocol->turns_max
+           && conn->stream.unsent + conn->held < UNSENT_MAX;
 }
 
 /* Serve as many requests as the bytes hold and the line has room for. Returns how many bytes are done with. */

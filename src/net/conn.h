@@ -135,6 +135,7 @@ struct conn {
     struct peer peer;
     enum role first_role; /* that the peer has without a token, */
     enum role role;       /* and that it has: RESP's AUTH raises it */
+    uint8_t gate; /* an enum gate: the listener that it came by */
     bool has_tls;
     bool has_proxy_door;      /* its door has the PROXY protocol */
     bool is_stranger;         /* as in struct weir_peer */

@@ -62,6 +62,15 @@ const char *door_name(enum door door)
     return names[door];
 }
 
+const char *gate_name(enum gate gate)
+{
+    static const char *const names[] = {
+        [GATE_HTTP] = "http", [GATE_RESP] = "resp", [GATE_GRPC] = "grpc", [GATE_ADMIN] = "admin"
+    };
+    static_assert(sizeof names / sizeof *names == GATE_COUNT, "every gate has a name");
+    return names[gate];
+}
+
 void counters_deinit(struct counters *counters)
 {
     for (size_t i = 0; i < COUNTERS_BLOCKS; i++)
@@ -136,13 +145,13 @@ void counters_decision(struct counters *counters, const uint32_t *rows, const st
         count_one(counters, rows, &answer->decision);
 }
 
-void counters_time(struct counters *counters, uint64_t count, weir_ns ns)
+void counters_time(struct counters *counters, enum door door, uint64_t count, weir_ns ns)
 {
     size_t i = 0;
     while (i < COUNTERS_TIMES && ns > counters_time_bounds[i] * count)
         i++;
-    counter_add(&counters->times[i], count);
-    counter_add(&counters->time_sum_ns, ns);
+    counter_add(&counters->times[door][i], count);
+    counter_add(&counters->time_sum_ns[door], ns);
 }
 
 void counters_wait(struct counters *counters, uint32_t row, enum wait_end end, weir_ns waited)

@@ -64,6 +64,11 @@ enum door {
 
 const char *door_name(enum door door);
 
+/* By which listener a connection came: the label `door` of what is about connections. */
+enum gate { GATE_HTTP, GATE_RESP, GATE_GRPC, GATE_ADMIN, GATE_COUNT };
+
+const char *gate_name(enum gate gate);
+
 /* Statuses are below 600 (RFC 9110). */
 #define COUNTERS_STATUS_MAX 600
 
@@ -123,13 +128,14 @@ struct counter_row {
 
 struct counters {
     uint64_t requests[DOOR_COUNT][COUNTERS_STATUS_MAX];
-    uint64_t times[COUNTERS_TIMES + 1];
-    uint64_t time_sum_ns;
+    uint64_t times[DOOR_COUNT][COUNTERS_TIMES + 1];
+    uint64_t time_sum_ns[DOOR_COUNT];
     uint64_t wait_times[COUNTERS_WAITS + 1]; /* of those that were served */
     uint64_t wait_sum_ns;
     uint64_t waits[WAIT_END_COUNT]; /* of those that no limit bound, or that got no answer */
     uint64_t permits[PERMIT_EVENT_COUNT];
     uint64_t releases[CALL_OUTCOME_COUNT];
+    uint64_t closed[GATE_COUNT];       /* connections, by the listener that they came by */
     uint64_t handshakes_broken;        /* connections of TLS that ended before they could say anything */
     uint64_t refusals[REFUSAL_COUNT];
     uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
@@ -174,8 +180,8 @@ static inline uint64_t counter_read(const uint64_t *counter)
 void counters_decision(struct counters *counters, const uint32_t *rows, const struct weir_answer *answer,
                        bool acquires);
 
-/* `count` decisions took `ns` together. */
-void counters_time(struct counters *counters, uint64_t count, weir_ns ns);
+/* `count` decisions of a door took `ns` together. */
+void counters_time(struct counters *counters, enum door door, uint64_t count, weir_ns ns);
 
 /* A request had to wait, and ended so after `waited`, by the limit whose row it is. */
 void counters_wait(struct counters *counters, uint32_t row, enum wait_end end, weir_ns waited);

@@ -274,13 +274,20 @@ static enum role role_of(const struct doors *doors, const struct listener *liste
 }
 
 /* What is spoken behind a listener. */
-static const struct protocol *protocol_of(const struct doors *doors, const struct listener *listener)
+static enum gate gate_of(const struct doors *doors, const struct listener *listener)
 {
+    if (listener == &doors->admin)
+        return GATE_ADMIN;
     if (listener >= doors->resp && listener < doors->resp + doors->resp_count)
-        return &protocol_resp;
+        return GATE_RESP;
     if (listener >= doors->grpc && listener < doors->grpc + doors->grpc_count)
-        return &protocol_grpc;
-    return &protocol_http;
+        return GATE_GRPC;
+    return GATE_HTTP;
+}
+
+static const struct protocol *protocol_by(enum gate gate)
+{
+    return gate == GATE_RESP ? &protocol_resp : gate == GATE_GRPC ? &protocol_grpc : &protocol_http;
 }
 
 /* Whether connections of proxies begin with a PROXY header there. */
@@ -304,7 +311,9 @@ static void on_accepted(struct listener *listener, int fd)
     }
     conn->fd = fd;
     conn->id = ++doors->accepted;
-    conn->protocol = protocol_of(doors, listener);
+    conn->gate = gate_of(doors, listener);
+    conn->protocol = protocol_by(conn->gate);
+    counter_add(&doors->server->accepted[conn->gate], 1);
     conn->resp_version = RESP2;
     conn->has_proxy_door = has_proxy(doors, listener, conn->protocol);
     conn->has_tls = !conn->peer.is_unix && doors->server->tls.context != NULL;

@@ -208,7 +208,7 @@ static void write_cells(struct text *out, const struct weir_stats *stats)
 /* Permits of the pool: those that have expired and were not looked at since count as held. Held ones may be reserved ones. */
 static void write_pool(struct text *out, const struct weir_stats *stats)
 {
-    const char *name = "weir_permits";
+    const char *name = "weir_permit_pool";
     struct prometheus_label held = { "state", SLICE("held") }, free_ = { "state", SLICE("free") };
     prometheus_family(out, name, PROMETHEUS_GAUGE, "Permits of the pool by state.");
     prometheus_u64(out, name, "", &held, 1, stats->permits_held);
@@ -237,7 +237,8 @@ static void write_table(struct text *out, const struct scrape *scrape)
 static void write_requests(struct text *out, const struct server *server)
 {
     const char *name = "weir_requests_total";
-    prometheus_family(out, name, PROMETHEUS_COUNTER, "HTTP requests by door and status.");
+    prometheus_family(out, name, PROMETHEUS_COUNTER,
+                      "Requests by door and status; the other protocols' in the statuses of HTTP.");
     for (enum door door = 0; door < DOOR_COUNT; door++) {
         for (unsigned status = 0; status < COUNTERS_STATUS_MAX; status++) {
             uint64_t total = 0;
@@ -254,20 +255,34 @@ static void write_requests(struct text *out, const struct server *server)
     }
 }
 
-static void write_times(struct text *out, const struct server *server)
+/* One door's decisions of all workers. False: there were none. */
+static bool sum_times(const struct server *server, enum door door, uint64_t counts[COUNTERS_TIMES + 1],
+                      uint64_t *sum_ns)
 {
-    uint64_t counts[COUNTERS_TIMES + 1] = { 0 };
-    uint64_t sum_ns = 0;
+    uint64_t total = 0;
+    memset(counts, 0, (COUNTERS_TIMES + 1) * sizeof *counts);
+    *sum_ns = 0;
     for (unsigned i = 0; i < server->worker_count; i++) {
         const struct counters *counters = &server->workers[i].counters;
         for (size_t j = 0; j <= COUNTERS_TIMES; j++)
-            counts[j] += counter_read(&counters->times[j]);
-        sum_ns += counter_read(&counters->time_sum_ns);
+            total += counts[j] += counter_read(&counters->times[door][j]);
+        *sum_ns += counter_read(&counters->time_sum_ns[door]);
     }
+    return total > 0;
+}
+
+static void write_times(struct text *out, const struct server *server)
+{
     prometheus_family(
         out, "weir_decision_seconds", PROMETHEUS_HISTOGRAM,
         "From reading a request to having its answer; requests read together share their time evenly.");
-    prometheus_histogram(out, "weir_decision_seconds", counters_time_bounds, counts, COUNTERS_TIMES, sum_ns);
+    for (enum door door = 0; door < DOOR_COUNT; door++) {
+        uint64_t counts[COUNTERS_TIMES + 1], sum_ns;
+        struct prometheus_label label = { "door", slice_of(door_name(door)) };
+        if (sum_times(server, door, counts, &sum_ns))
+            prometheus_histogram(out, "weir_decision_seconds", &label, 1, counters_time_bounds, counts,
+                                 COUNTERS_TIMES, sum_ns);
+    }
 }
 
 /* ---- Waiting and permits --------------------------------------------------------------------------------- */
@@ -301,7 +316,7 @@ static void write_wait_times(struct text *out, const struct server *server)
         counts[i] = sum_at(server, offsetof(struct counters, wait_times) + i * sizeof *counts);
     prometheus_family(out, "weir_wait_seconds", PROMETHEUS_HISTOGRAM,
                       "How long requests waited that were served in the end.");
-    prometheus_histogram(out, "weir_wait_seconds", counters_wait_bounds, counts, COUNTERS_WAITS,
+    prometheus_histogram(out, "weir_wait_seconds", NULL, 0, counters_wait_bounds, counts, COUNTERS_WAITS,
                          sum_at(server, offsetof(struct counters, wait_sum_ns)));
 }
 
@@ -418,6 +433,30 @@ static bool is_current(const struct scrape *scrape)
     return weir_set_current(weir_contract_limiter(scrape->server->contract)) == scrape->edition->set;
 }
 
+/* Whether the scraper says that it reads OpenMetrics; Prometheus does, and prefers it. */
+static bool wants_open(const struct request *request)
+{
+    const struct slice open = SLICE("application/openmetrics-text");
+    const struct weir_field *accept =
+        request->head == NULL ? NULL : http1_field(request->head, SLICE("accept"), NULL);
+    return accept != NULL && memmem(accept->value, accept->value_len, open.at, open.len) != NULL;
+}
+
+static void answer(struct request *request, struct slice classic)
+{
+    size_t size = classic.len + classic.len / 8 + 64; /* more than escapes and the last line take */
+    char *space = wants_open(request) ? malloc(size) : NULL;
+    if (space == NULL) {
+        turn_body(request->turn, 200, PROMETHEUS_TYPE, classic);
+        return;
+    }
+    struct text open = text_of(space, size);
+    prometheus_open(&open, classic);
+    assert(!open.is_cut);
+    turn_body(request->turn, 200, PROMETHEUS_OPEN_TYPE, text_slice(&open));
+    free(space);
+}
+
 void handle_metrics(struct request *request)
 {
     struct worker *worker = request->turn->conn->worker;
@@ -438,7 +477,7 @@ void handle_metrics(struct request *request)
         write_all(&out, &scrape);
         is_done = !out.is_cut && is_current(&scrape);
         if (is_done)
-            turn_body(request->turn, 200, PROMETHEUS_TYPE, text_slice(&out));
+            answer(request, text_slice(&out));
         else if (out.is_cut)
             size *= 2;
         free(space);

@@ -145,4 +145,5 @@ void resp_throttle(struct resp_request *request)
         fail(request, "Failed to update rate limit after 5 attempts", SLICE(""));
     else
         answer(request, &throttle, &decision);
+    worker_decided(request->turn->conn->worker, DOOR_RESP_THROTTLE);
 }

@@ -364,9 +364,9 @@ static void count_decision(struct turn *turn, const struct ask *ask, const struc
         counters_decision(&worker->counters, edition_of(worker, &verdict->answer)->rows, &verdict->answer,
                           false);
     if (turn->conn->is_active)
-        worker->decided++;
+        worker_decided(worker, turn->door);
     else if (!verdict->has_waited)
-        counters_time(&worker->counters, 1, weir_now() - ask->started_at);
+        counters_time(&worker->counters, turn->door, 1, weir_now() - ask->started_at);
 }
 
 static void start(struct item *item);

@@ -66,8 +66,39 @@ static void write_refusals(struct text *out, const struct server *server)
     prometheus_u64(out, "weir_accept_pauses_total", "", NULL, 0, counter_read(&server->accept_pauses));
 }
 
+static uint64_t closed(const struct server *server, enum gate gate)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        total += counter_read(&server->workers[i].counters.closed[gate]);
+    return total;
+}
+
+/* What was closed is read first, so that what is open is never less than nothing. */
+static void write_connections(struct text *out, const struct server *server)
+{
+    uint64_t open[GATE_COUNT], accepted[GATE_COUNT];
+    for (enum gate gate = 0; gate < GATE_COUNT; gate++) {
+        uint64_t gone = closed(server, gate);
+        accepted[gate] = counter_read(&server->accepted[gate]);
+        open[gate] = accepted[gate] > gone ? accepted[gate] - gone : 0;
+    }
+    prometheus_family(out, "weir_connections", PROMETHEUS_GAUGE, "Connections that are open.");
+    for (enum gate gate = 0; gate < GATE_COUNT; gate++)
+        prometheus_u64(out, "weir_connections", "",
+                       &(struct prometheus_label){ "door", slice_of(gate_name(gate)) }, 1, open[gate]);
+    prometheus_family(out, "weir_connections_accepted_total", PROMETHEUS_COUNTER, "Connections that came.");
+    for (enum gate gate = 0; gate < GATE_COUNT; gate++)
+        prometheus_u64(out, "weir_connections_accepted_total", "",
+                       &(struct prometheus_label){ "door", slice_of(gate_name(gate)) }, 1, accepted[gate]);
+    prometheus_family(out, "weir_connections_max", PROMETHEUS_GAUGE,
+                      "How many may be open at once; beyond it they wait in the kernel.");
+    prometheus_u64(out, "weir_connections_max", "", NULL, 0, server->conns_max);
+}
+
 void service_metrics(struct text *out, struct server *server)
 {
+    write_connections(out, server);
     write_refusals(out, server);
     write_tls(out, server);
 }

@@ -54,7 +54,7 @@ static void write_times(struct text *out, const struct fleet_counters *counters)
     }
     prometheus_family(out, "weir_store_seconds", PROMETHEUS_HISTOGRAM,
                       "From sending a command to its reply; those that came too late are not among them.");
-    prometheus_histogram(out, "weir_store_seconds", bounds, counts, BOUNDS, counters->seconds_sum_ns);
+    prometheus_histogram(out, "weir_store_seconds", NULL, 0, bounds, counts, BOUNDS, counters->seconds_sum_ns);
 }
 
 static void write_counters(struct text *out, const struct fleet_counters *counters)

@@ -229,10 +229,11 @@ static void collect_item(struct turn *turn, struct ask *ask, const struct verdic
 static void count_time(const struct ask *ask, const struct verdict *verdict, struct conn *conn)
 {
     struct worker *worker = conn->worker;
+    const struct turn *turn = ask->owner;
     if (conn->is_active)
-        worker->decided++;
+        worker_decided(worker, turn->door);
     else if (verdict != NULL && !verdict->has_waited)
-        counters_time(&worker->counters, 1, weir_now() - ask->started_at);
+        counters_time(&worker->counters, turn->door, 1, weir_now() - ask->started_at);
 }
 
 static void on_decided(struct ask *ask, const struct verdict *verdict)

@@ -100,7 +100,8 @@ struct server {
     unsigned worker_count;
     uint64_t second_ms; /* 1000; test builds may hurry */
     struct notify notify;
-    uint64_t pulse; /* asks every worker whether its loop still turns */
+    uint64_t accepted[GATE_COUNT]; /* connections; the main thread writes, as with counters */
+    uint64_t pulse;                /* asks every worker whether its loop still turns */
 
     uv_mutex_t stats_lock; /* of the two below: a scrape walks the table at most once a second */
     weir_ns stats_at;
@@ -142,10 +143,12 @@ struct worker {
     uint64_t asks_started, asks_finished; /* once it has drained */
     bool has_now;
     weir_ns now;
-    uint64_t decided; /* decisions since `now` was read */
-    size_t kept;      /* bytes of all conn->in */
-    size_t unsent;    /* bytes of replies that wait for their readers */
-    size_t held;      /* bytes of replies that wait for those before them */
+    uint64_t decided;       /* decisions since `now` was read, */
+    uint64_t decided_doors; /* the doors that they came by, as bits, */
+    uint32_t decided_by[DOOR_COUNT];
+    size_t kept;   /* bytes of all conn->in */
+    size_t unsent; /* bytes of replies that wait for their readers */
+    size_t held;   /* bytes of replies that wait for those before them */
     size_t asks_out;
     struct grpc_call *spare_calls;
     size_t spare_call_count, call_count; /* of gRPC: those that are open */
@@ -185,6 +188,14 @@ void worker_free(struct worker *worker);
 
 /* The clock reading of this turn of the loop. */
 weir_ns worker_now(struct worker *worker);
+
+/* A decision was made in this turn of the loop: its time is read once, at the turn's end, and shared. */
+static inline void worker_decided(struct worker *worker, enum door door)
+{
+    worker->decided++;
+    worker->decided_by[door]++;
+    worker->decided_doors |= UINT64_C(1) << door;
+}
 
 /* A request to reload that waits on this worker is answered; takes the job. Any thread. */
 void worker_give_reload(struct worker *worker, struct reload_job *job);

@@ -6,6 +6,9 @@
  */
 #include "wire/prometheus.h"
 
+#include <assert.h>
+#include <string.h>
+
 static const char *const kinds[] = {
     [PROMETHEUS_COUNTER] = "counter",
     [PROMETHEUS_GAUGE] = "gauge",
@@ -74,20 +77,101 @@ void prometheus_seconds(struct text *out, const char *name, const char *suffix,
     text_literal(out, "\n");
 }
 
-void prometheus_histogram(struct text *out, const char *name, const uint64_t *bounds_ns, const uint64_t *counts,
-                          size_t count, uint64_t sum_ns)
+/* Seconds as a float in its one spelling: 1.0, 0.0001, but 1e-05 and 2.5e-06. */
+static void write_bound(struct text *out, uint64_t ns)
+{
+    char digits[24];
+    struct text plain = text_of(digits, sizeof digits);
+    if (ns >= 100000 || ns == 0) {
+        text_seconds(out, ns);
+        text_string(out, ns % 1000000000 == 0 ? ".0" : "");
+        return;
+    }
+    text_u64(&plain, ns);
+    size_t exponent = 10 - plain.len, len = plain.len;
+    while (len > 1 && digits[len - 1] == '0')
+        len--;
+    text_bytes(out, digits, 1);
+    text_string(out, len > 1 ? "." : "");
+    text_bytes(out, digits + 1, len - 1);
+    text_literal(out, "e-0");
+    text_u64(out, exponent);
+}
+
+void prometheus_histogram(struct text *out, const char *name, const struct prometheus_label *labels,
+                          size_t label_count, const uint64_t *bounds_ns, const uint64_t *counts, size_t count,
+                          uint64_t sum_ns)
 {
     uint64_t below = 0;
+    struct prometheus_label all[PROMETHEUS_LABELS_MAX + 1];
+    assert(label_count <= PROMETHEUS_LABELS_MAX);
+    for (size_t i = 0; i < label_count; i++)
+        all[i] = labels[i];
     for (size_t i = 0; i <= count; i++) {
         char digits[32];
         struct text bound = text_of(digits, sizeof digits);
         if (i < count)
-            text_seconds(&bound, bounds_ns[i]);
+            write_bound(&bound, bounds_ns[i]);
         else
             text_literal(&bound, "+Inf");
         below += counts[i];
-        prometheus_u64(out, name, "_bucket", &(struct prometheus_label){ "le", text_slice(&bound) }, 1, below);
+        all[label_count] = (struct prometheus_label){ "le", text_slice(&bound) };
+        prometheus_u64(out, name, "_bucket", all, label_count + 1, below);
     }
-    prometheus_seconds(out, name, "_sum", NULL, 0, sum_ns);
-    prometheus_u64(out, name, "_count", NULL, 0, below);
+    prometheus_seconds(out, name, "_sum", labels, label_count, sum_ns);
+    prometheus_u64(out, name, "_count", labels, label_count, below);
+}
+
+/* ---- OpenMetrics ----------------------------------------------------------------------------------------------------- */
+
+static const struct slice help_words = { "# HELP ", 7 }, type_words = { "# TYPE ", 7 };
+
+static bool starts(struct slice line, struct slice words)
+{
+    return line.len >= words.len && memcmp(line.at, words.at, words.len) == 0;
+}
+
+/* The name without _total, and what is behind it. */
+static void write_name(struct text *out, const char *at, size_t len)
+{
+    const struct slice total = SLICE("_total");
+    bool is_total = len > total.len && memcmp(at + len - total.len, total.at, total.len) == 0;
+    text_bytes(out, at, is_total ? len - total.len : len);
+}
+
+static void write_help(struct text *out, const char *at, const char *end)
+{
+    for (; at < end; at++) {
+        if (*at == '"')
+            text_literal(out, "\\");
+        text_bytes(out, at, 1);
+    }
+}
+
+static void write_open_line(struct text *out, struct slice line)
+{
+    bool is_help = starts(line, help_words), is_type = starts(line, type_words);
+    if (!is_help && !is_type) {
+        text_slice_add(out, line);
+        return;
+    }
+    const char *name = line.at + help_words.len, *end = line.at + line.len;
+    const char *rest = memchr(name, ' ', (size_t)(end - name));
+    rest = rest == NULL ? end : rest;
+    text_slice_add(out, is_help ? help_words : type_words);
+    write_name(out, name, (size_t)(rest - name));
+    write_help(out, rest, end); /* of a type: no quotes */
+}
+
+void prometheus_open(struct text *out, struct slice text)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.at, '\n', text.len);
+        size_t len = end == NULL ? text.len : (size_t)(end - text.at);
+        write_open_line(out, (struct slice){ text.at, len });
+        text_literal(out, "\n");
+        len += end != NULL;
+        text = (struct slice){ text.at + len, text.len - len };
+    }
+    text_literal(out, "# EOF\n");
 }

@@ -255,9 +255,9 @@ static void times_fall_into_the_bucket_of_their_mean(void **state)
     for (size_t i = 0; i < COUNT_OF(times); i++) {
         static struct counters counters;
         claim_all(&counters);
-        counters_time(&counters, times[i].count, times[i].ns);
-        expect_row(counters.times[times[i].bucket] == times[i].count, times[i].why);
-        expect_row(counters.time_sum_ns == times[i].ns, times[i].why);
+        counters_time(&counters, DOOR_AUTH, times[i].count, times[i].ns);
+        expect_row(counters.times[DOOR_AUTH][times[i].bucket] == times[i].count, times[i].why);
+        expect_row(counters.time_sum_ns[DOOR_AUTH] == times[i].ns, times[i].why);
         counters_deinit(&counters);
     }
 }
