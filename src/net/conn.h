@@ -114,9 +114,9 @@ struct protocol {
     void (*rest)(struct conn *conn);
     unsigned idle_seconds; /* without a request, as the _SECONDS above; 0: `second` sees to that */
     unsigned turns_max;    /* in the line */
+    const char *alpn;      /* its name in TLS; NULL: none */
 
     /* The rest is NULL where replies leave in order. */
-    const char *alpn;      /* its name in TLS; NULL: none */
     /* Take a whole reply, in no order: nothing of it is written into the output. */
     void (*take)(struct turn *turn, const struct text *text);
     /* The connection has been served: put into the output what is to be sent. Whether it may end in a drain. */
@@ -151,10 +151,10 @@ struct conn {
 
     struct grpc_session *grpc; /* of HTTP/2; NULL until something came */
 
-    char *in;
-    size_t in_len, in_cap;
     /* Input: bytes of a request that is not whole. Empty between most requests: they are parsed where the worker
        reads. */
+    char *in;
+    size_t in_len, in_cap;
     enum phase phase;
     union {
         struct http1_parser parser;         /* PHASE_HEAD */
@@ -244,10 +244,10 @@ void line_flush(struct conn *conn);
 /* Done, and nothing is to be said: the turn leaves with the next look at the line. */
 void turn_forget(struct turn *turn);
 
-
-/* Whether it is the last reply of its connection in a drain. */
 /* Forget every turn. No ask may be pending. */
 void line_clear(struct conn *conn);
+
+/* Whether it is the last reply of its connection in a drain. */
 bool turn_is_last(const struct turn *turn);
 
 /* Where a turn's reply is made now: the output when it is at the front of the connection being served, else aside until its turn
@@ -355,7 +355,7 @@ void handle_limits(struct request *request);
 void handle_healthz(struct request *request);
 void handle_readyz(struct request *request);
 void handle_metrics(struct request *request);
-
-#endif
 void handle_json(struct request *request);
 void handle_healthcheck(struct request *request);
+
+#endif

@@ -391,8 +391,8 @@ static void free_memory(struct worker *worker)
 {
     free(worker->out.at);
     free(worker->aside.at);
-    rls_desk_free(worker->rls);
     free(worker->input);
+    rls_desk_free(worker->rls);
     free(worker->joint);
     free(worker->storage.requests);
     free(worker->storage.attributes);

@@ -150,9 +150,9 @@ struct worker {
     size_t unsent; /* bytes of replies that wait for their readers */
     size_t held;   /* bytes of replies that wait for those before them */
     size_t asks_out;
+
     struct grpc_call *spare_calls;
     size_t spare_call_count, call_count; /* of gRPC: those that are open */
-
     struct ask *spare_asks;
     struct turn *spare_turns;
     size_t spare_ask_count, spare_turn_count;
