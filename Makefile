@@ -13,7 +13,7 @@ CONFIGURE = mkdir -p $(BUILD) && cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL
 	>$(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test fmt lint bench fuzz proof sim docs clean install
+.PHONY: help deps build run test fmt lint bench fuzz proof sim docs clean install package
 
 help: ## list these words
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -71,7 +71,11 @@ docs: ## build the manual pages, check them and the links of the documents
 	@tools/docs
 
 clean: ## remove everything that was built
-	rm -rf build build-lint-* build-asan* build-tsan* build-fuzz* build-bench*
+	rm -rf build build-lint-* build-asan* build-tsan* build-fuzz* build-bench* build-package
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR for packagers
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX) | sed 's/^-- //'
+
+package: ## build the Debian packages weir, libweir0 and libweir-dev in build-package
+	@tools/deps build docs package
+	@tools/package build-package
