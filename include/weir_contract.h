@@ -124,7 +124,7 @@ WEIR_API void weir_contract_free(struct weir_contract *contract);
 
 /* ---- Changing a contract in force ------------------------------------------------------------------------- */
 
-/* What a reload did, for the log: counts of limits. */
+/* What a reload did, for the log: counts of limits. One whose lease alone changed counts as resized. */
 struct weir_reload {
     size_t kept, resized, added, restarted, removed;
 };

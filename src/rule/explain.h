@@ -80,6 +80,8 @@ void explain_leased_json(struct text *text, const struct explanation *explanatio
 
 /* What a store's clock adds that steps forward, and what a store costs that comes back empty (`empty`). Of one key. */
 uint64_t explain_step_adds(const struct rule *rule, weir_ns step);
+uint64_t explain_step_back_adds(const struct rule *rule);
+uint64_t explain_rollback_adds(const struct rule *rule, weir_ns lost);
 uint64_t explain_lost_costs(const struct rule *rule);
 
 /* From a store that comes back empty until a key is whole, with `empty`. Of any limit but concurrency. */

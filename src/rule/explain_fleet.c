@@ -62,9 +62,9 @@ static void add_counted(struct text *text, const struct explanation *explanation
     duration_format(explanation->store->deadline, deadline);
     text_format(
         text,
-        "    shared        one budget for all replicas, in the store: each request asks it once%s, for at "
-        "most %s%s; its times are exact to %s\n",
-        rule_is_leased(rule) ? " that finds too little in hand" : "", deadline,
+        "    shared        one budget for all replicas, in the store: %s asks it once, for at most %s%s; its "
+        "times are exact to %s\n",
+        rule_is_leased(rule) ? "a request that finds too little in hand" : "each request", deadline,
         explanation->store->has_deadline ? "" : " (default)",
         rule->shared.tick == WEIR_MICROSECOND ? "a microsecond" : "a millisecond");
     text_format(
@@ -135,7 +135,7 @@ static void add_away(struct text *text, const struct explanation *explanation, c
                    "are whole\n");
 }
 
-/* min(B + r Delta, what was granted in Delta). */
+/* min(B + r Delta, what was granted in Delta, and of a lease what was out before). */
 static void add_failover(struct text *text, const struct rule *rule)
 {
     if (rule->limit.algorithm == WEIR_CONCURRENCY) {
@@ -147,10 +147,18 @@ static void add_failover(struct text *text, const struct rule *rule)
     }
     text_put(text,
              "    failover      what passed and the new master had not heard of can pass once more: at most ");
-    text_put(text, rule_is_leased(rule) ? "what was admitted or handed out in that time"
-                                        : "what was admitted in that time");
+    text_put(text, "what was admitted in that time");
+    if (rule_is_leased(rule)) {
+        text_put(text, " and the ");
+        explain_grouped(text, rule->lease.most);
+        text_put(text, " that may be out");
+    }
     text_put(text, ", with a lag of a second at most ");
     explain_grouped(text, explain_failover_adds(rule));
+    if (rule_is_leased(rule) && rule_is_bucket(rule)) {
+        text_put(text, ", of an hour (a copy that is restored) ");
+        explain_grouped(text, explain_rollback_adds(rule, WEIR_HOUR));
+    }
     text_put(text, of_each_key(rule));
     text_put(text, "\n");
 }

@@ -37,6 +37,18 @@ uint64_t explain_step_adds(const struct rule *rule, weir_ns step)
     return rule->lease.most + comes_back(rule, step, true);
 }
 
+/* A step back by more than a window ends it sooner than its portions know: they are spent in the next. */
+uint64_t explain_step_back_adds(const struct rule *rule)
+{
+    return rule_is_bucket(rule) ? 0 : rule->lease.most;
+}
+
+/* Of what was taken since, and what is out, at most what the limit lets through in the time. */
+uint64_t explain_rollback_adds(const struct rule *rule, weir_ns lost)
+{
+    return rule_is_bucket(rule) ? bound_in(rule, lost) : rule->rate.count;
+}
+
 /* r (ttl + grace): until portions of before are over nothing comes back. */
 uint64_t explain_lost_costs(const struct rule *rule)
 {
@@ -138,13 +150,17 @@ static void add_adds(struct text *text, const struct explanation *explanation, c
         explain_grouped(text, explain_step_adds(rule, WEIR_SECOND));
         text_put(text, ", by an hour ");
         explain_grouped(text, explain_step_adds(rule, WEIR_HOUR));
-        text_put(text, ": portions that it forgets, and what it lets come back early\n");
+        text_put(
+            text,
+            ": portions that it forgets, and what it lets come back early; one that steps back, nothing\n");
         return;
     }
     text_put(text,
              "a store's clock that steps forward over an edge begins the next window early, beside at most ");
     explain_grouped(text, rule->lease.most);
-    text_put(text, " still in hand\n");
+    text_put(text, " still in hand; one that steps back by more than a window adds at most ");
+    explain_grouped(text, explain_step_back_adds(rule));
+    text_put(text, ", which are out and spent in the window that begins then\n");
 }
 
 /* What one replica carries by itself, if it is told nothing but what the contract says: it speaks earlier when half is spent. */
@@ -228,6 +244,8 @@ void explain_leased_json(struct text *text, const struct explanation *explanatio
         { "deadline_adds", explanation->store->deadline > explain_slack(rule) ? lease->chunk : 0 },
         { "step_of_second_adds", explain_step_adds(rule, WEIR_SECOND) },
         { "step_of_hour_adds", explain_step_adds(rule, WEIR_HOUR) },
+        { "step_back_adds", explain_step_back_adds(rule) },
+        { "rollback_of_hour_adds", explain_rollback_adds(rule, WEIR_HOUR) },
         { "state_lost_costs", explain_lost_costs(rule) },
         { "store_away_spends", lease->most },
         { "refresh_spends", lease->chunk },

@@ -429,7 +429,7 @@ static void add_memory(struct text *text, const struct explanation *explanation)
     explain_store_memory(text, explanation);
     text_put(text, "  new keys      ");
     if (memory->new_keys.multiple == 0)
-        text_put(text, "without a bound (default)");
+        text_put(text, "as many as come (default)");
     else
         rate_format(&memory->new_keys, text);
     text_put(text, memory->new_keys.multiple == 0 ? "\n" : ", beyond it as when the table is full\n");

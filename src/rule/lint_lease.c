@@ -42,13 +42,22 @@ static const char *percent_of(weir_u128_ part, weir_u128_ whole, char out[32])
     return out;
 }
 
+/* As a contract has it, in whole milliseconds, rounded down. */
+static void write_length(weir_ns length, char out[48])
+{
+    bool is_seconds = length % WEIR_SECOND == 0;
+    (void)snprintf(out, 48, "%llu%s",
+                   (unsigned long long)(length / (is_seconds ? WEIR_SECOND : WEIR_MILLISECOND)),
+                   is_seconds ? "s" : "ms");
+}
+
 /* What comes back while a portion may go unreported is more than may be out: the rest is asked for one by one. */
 static void lint_pace(struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
     weir_ns period = rule->is_calendar ? rule_window(rule) : rule->rate.period, refresh = explain_refresh(rule);
     weir_u128_ needed = (weir_u128_)rule->rate.count * refresh, has = (weir_u128_)rule->lease.most * period;
-    char cure[160], time[48], percent[32];
+    char cure[160], time[48], time_of_cure[48], percent[32];
     if (has >= needed)
         return;
     weir_u128_ most = (needed + period - 1) / period;
@@ -59,9 +68,10 @@ static void lint_pace(struct lint *lint, size_t index)
         len = (size_t)snprintf(cure, sizeof cure, "raise most to %llu", (unsigned long long)most);
     else
         len = (size_t)snprintf(cure, sizeof cure, "raise the burst and most to %llu", (unsigned long long)most);
-    if (shorter >= 200 * WEIR_MILLISECOND)
-        (void)snprintf(cure + len, sizeof cure - len, ", or lower for to %llums",
-                       (unsigned long long)(shorter / WEIR_MILLISECOND));
+    if (shorter >= 200 * WEIR_MILLISECOND) {
+        write_length(shorter, time_of_cure);
+        (void)snprintf(cure + len, sizeof cure - len, ", or lower for to %s", time_of_cure);
+    }
     lint_warn(
         lint, index, "lease", cure,
         "may have %llu out, and %llu come back in the %s after which a portion is reported at the latest: "
@@ -99,15 +109,16 @@ static void lint_deadline(struct lint *lint, size_t index)
 {
     const struct rule *rule = &lint->rules->list[index];
     weir_ns deadline = lint->load->store->deadline, slack = explain_slack(rule);
-    char cure[120], waits[48], ends[48];
+    char cure[160], waits[48], ends[48], less[48], more[48];
     if (deadline <= slack)
         return;
     /* margin and grace are 3 % and a ms */
     weir_ns longer = ((deadline - WEIR_MILLISECOND) * 100 + 3 * WEIR_MILLISECOND - 1) / (3 * WEIR_MILLISECOND);
     duration_format(deadline, waits);
     duration_format(slack, ends);
-    (void)snprintf(cure, sizeof cure, "lower the deadline of store to %llums, or raise for to %llums",
-                   (unsigned long long)(slack / WEIR_MILLISECOND), (unsigned long long)longer);
+    write_length(slack, less);
+    write_length(longer * WEIR_MILLISECOND, more);
+    (void)snprintf(cure, sizeof cure, "lower the deadline of store to %s, or raise for to %s", less, more);
     lint_warn(
         lint, index, "lease", cure,
         "lets a request wait %s for the store with a part of its cost out of the hand, and the store forgets a "

@@ -186,13 +186,23 @@ static void tell_gone(const struct report *report)
     report->out->removed = report->gone_count;
 }
 
+/* Portions are given out by the new terms, although what is counted stays. */
+static bool is_leased_anew(const struct report *report, size_t index)
+{
+    const struct rule *next = &report->next->list[index];
+    const struct entry *before = find(report->old_names, report->old->limit_count, next->limit.name);
+    const struct weir_lease *old = before == NULL ? &next->lease : &report->old->list[before->index].lease;
+    return old->most != next->lease.most || old->chunk != next->lease.chunk
+           || (next->lease.most > 0 && old->duration != next->lease.duration);
+}
+
 static void tell(struct report *report)
 {
     const struct node *node = report->load->limits == NULL ? NULL : report->load->limits->first;
     for (size_t i = 0; node != NULL && i < report->next->limit_count; i++, node = node->next) {
         switch (report->kinds[i]) {
         case WEIR_CHANGE_KEPT:
-            report->out->kept++;
+            *(is_leased_anew(report, i) ? &report->out->resized : &report->out->kept) += 1;
             break;
         case WEIR_CHANGE_RESIZED:
             report->out->resized++;

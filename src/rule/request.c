@@ -66,8 +66,9 @@ static int check_form(const struct weir_request *request, size_t index, struct s
 }
 
 /* Bring a value into its one spelling and store it under its number. */
-static int spell(const struct rules *rules, unsigned number, size_t index, struct slice value,
-                 struct request_values *out, struct weir_fault *fault)
+static inline __attribute__((always_inline)) int spell(const struct rules *rules, unsigned number, size_t index,
+                                                       struct slice value, struct request_values *out,
+                                                       struct weir_fault *fault)
 {
     struct shown value_shown;
     enum path_error error;

@@ -252,7 +252,8 @@ static const char *integer_problem(const struct node *value, uint64_t min, uint6
     return *out > max ? "is too large" : NULL;
 }
 
-void parse_integer(struct load *load, const struct field *field, const struct node *value, void *into)
+void schema_integer(struct load *load, const struct field *field, const struct node *value, void *into,
+                    const char *most)
 {
     uint64_t number;
     const char *problem = integer_problem(value, field->min, field->max, &number);
@@ -260,12 +261,18 @@ void parse_integer(struct load *load, const struct field *field, const struct no
         *MEMBER(uint64_t, into, field) = number;
     } else if (value->kind != NODE_BAD) {
         char cure[200];
-        (void)snprintf(
-            cure, sizeof cure,
-            "write an integer from %llu to %llu: no quotes, sign, fraction, exponent or leading zero",
-            (unsigned long long)field->min, (unsigned long long)field->max);
+        (void)snprintf(cure, sizeof cure,
+                       "write an integer from %llu to %s: no quotes, sign, fraction, exponent or leading zero",
+                       (unsigned long long)field->min, most);
         schema_error(load, field->name, value, cure, "%s", problem);
     }
+}
+
+void parse_integer(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    char most[24];
+    (void)snprintf(most, sizeof most, "%llu", (unsigned long long)field->max);
+    schema_integer(load, field, value, into, most);
 }
 
 void parse_boolean(struct load *load, const struct field *field, const struct node *value, void *into)
@@ -349,9 +356,12 @@ void parse_duration(struct load *load, const struct field *field, const struct n
 {
     char cure[200], least[48], most[48];
     weir_ns length = 0;
+    const char *forms = "write a length of time"; /* of one that is out of bounds the form is right */
     const char *problem = node_scalar_problem(value);
     if (problem == NULL)
         problem = rate_parse_duration(value->text, &length);
+    if (problem != NULL)
+        forms = DURATION_FORMS ",";
     if (problem == NULL && length < field->min)
         problem = "is too short";
     if (problem == NULL && length > field->max)
@@ -361,7 +371,7 @@ void parse_duration(struct load *load, const struct field *field, const struct n
     } else if (value->kind != NODE_BAD) {
         duration_format(field->min, least);
         duration_format(field->max, most);
-        (void)snprintf(cure, sizeof cure, DURATION_FORMS ", from %s to %s", least, most);
+        (void)snprintf(cure, sizeof cure, "%s from %s to %s", forms, least, most);
         schema_error(load, field->name, value, cure, "%s", problem);
     }
 }

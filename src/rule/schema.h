@@ -69,7 +69,10 @@ bool schema_read(struct load *load, const struct node *map, const char *what, co
 
 /* ---- Parsers of one value: each writes its member, or reports and leaves it alone ---------------------------- */
 
-field_parse parse_integer;   /* uint64_t */
+field_parse parse_integer; /* uint64_t */
+/* The same with words for the most that it may be. */
+void schema_integer(struct load *load, const struct field *field, const struct node *value, void *into,
+                    const char *most);
 field_parse parse_boolean;   /* bool */
 field_parse parse_text;      /* const char *, not empty */
 field_parse parse_word;      /* int */

@@ -21,11 +21,17 @@ enum { MOST, CHUNK, FOR, LEASE_FIELDS };
 
 #define LEASE(member) offsetof(struct weir_lease, member)
 
+/* The limit that it is of has not been read yet, so its size is a word here. */
+static void parse_tokens(struct load *load, const struct field *field, const struct node *value, void *into)
+{
+    schema_integer(load, field, value, into, "the burst or count");
+}
+
 static const struct field lease_fields[LEASE_FIELDS] = {
-    [MOST] = { "most", parse_integer, "integer", LEASE(most), .min = 1, .max = INT64_MAX, .is_required = true,
+    [MOST] = { "most", parse_tokens, "integer", LEASE(most), .min = 1, .max = INT64_MAX, .is_required = true,
                .sentence = "say how many tokens may be out at all replicas together: `most: 50`" },
-    [CHUNK] = { "chunk", parse_integer, "integer", LEASE(chunk), .min = 1, .max = INT64_MAX,
-                .is_required = true, .sentence = "say how many tokens may be out at one replica: `chunk: 10`" },
+    [CHUNK] = { "chunk", parse_tokens, "integer", LEASE(chunk), .min = 1, .max = INT64_MAX, .is_required = true,
+                .sentence = "say how many tokens may be out at one replica: `chunk: 10`" },
     [FOR] = { "for", parse_duration, "duration", LEASE(duration), .min = FOR_LEAST, .max = FOR_MOST,
               .fallback = "2s", .sentence = "how long a portion is held at most" },
 };
@@ -75,16 +81,11 @@ static const char *algorithm_problem(int algorithm)
 {
     switch (algorithm) {
     case WEIR_SLIDING_WINDOW:
-        return "cannot be leased for a sliding-window: what is spent weighs by when, and of a portion only its "
-               "replica "
-               "knows that";
+        return "a sliding-window weighs what is spent by when, and of a portion only its replica knows that";
     case WEIR_SLIDING_LOG:
-        return "cannot be leased for a sliding-log: it remembers when each request passed, and of a portion "
-               "only "
-               "its "
-               "replica knows that";
+        return "a sliding-log remembers when each request passed, and of a portion only its replica knows that";
     case WEIR_CONCURRENCY:
-        return "cannot be leased for a concurrency limit: each permit is held, renewed and returned by itself";
+        return "each permit of a concurrency limit is held, renewed and returned by itself";
     default:
         return NULL;
     }
@@ -153,11 +154,11 @@ bool schema_check_lease(struct load *load, struct rule *rule, const struct node 
         return false; /* said already */
     const char *problem = algorithm_problem(rule->algorithm);
     if (problem != NULL) {
-        schema_error(load, "lease", lease,
-                     rule->algorithm == WEIR_CONCURRENCY
-                         ? "remove it"
-                         : "remove it, or take a token-bucket or a fixed-window",
-                     "%s", problem);
+        diagnostics_add(load->diagnostics, WEIR_SEVERITY_ERROR, lease->place,
+                        rule->algorithm == WEIR_CONCURRENCY
+                            ? "remove its lease"
+                            : "remove its lease, or take a token-bucket or a fixed-window",
+                        "limit '%s' cannot be leased: %s", rule->limit.name, problem);
         return false;
     }
     bool is_fine = check_fields(load, rule, given);

@@ -58,9 +58,10 @@ static void check(const struct row *rows, size_t count)
 #define WINDOW "key: [tenant], missing-key: share, algorithm: fixed-window, rate: 1000/1d, " FLEET
 #define LEASE ", lease: { most: 50, chunk: 10 }"
 
+#define BOUNDS "write a length of time from 200 ms to 1 day"
 #define LENGTHS "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s, from 200 ms to 1 day"
 #define NUMBERS \
-    "write an integer from 1 to 9223372036854775807: no quotes, sign, fraction, exponent or leading zero"
+    "write an integer from 1 to the burst or count: no quotes, sign, fraction, exponent or leading zero"
 #define FORM "say how much replicas may hold: `lease: { most: 50, chunk: 10, for: 2s }`"
 #define MOST "say how many tokens may be out at all replicas together: `most: 50`"
 #define CHUNK "say how many tokens may be out at one replica: `chunk: 10`"
@@ -76,9 +77,9 @@ static void words(void **state)
         { "the shortest time", BUCKET ", lease: { most: 50, chunk: 10, for: 200ms }", "" },
         { "the longest", BUCKET ", lease: { most: 50, chunk: 10, for: 1d }", "" },
         { "a ms less is too short", BUCKET ", lease: { most: 50, chunk: 10, for: 199ms }",
-          "199ms: for 199ms of the lease of limit 'a' is too short => " LENGTHS },
+          "199ms: for 199ms of the lease of limit 'a' is too short => " BOUNDS },
         { "a ms more is too long", BUCKET ", lease: { most: 50, chunk: 10, for: 1d1ms }",
-          "1d1ms: for 1d1ms of the lease of limit 'a' is too long => " LENGTHS },
+          "1d1ms: for 1d1ms of the lease of limit 'a' is too long => " BOUNDS },
         { "half a ms", BUCKET ", lease: { most: 50, chunk: 10, for: 200ms500us }",
           "200ms500us: for 200ms500us of the lease of limit 'a' is no whole number of milliseconds => write "
           "whole milliseconds, such as 2s or 250ms" },
@@ -191,7 +192,7 @@ static void what_goes_together(void **state)
 static void what_cannot_be_leased(void **state)
 {
     (void)state;
-#define TAKE "remove it, or take a token-bucket or a fixed-window"
+#define TAKE "remove its lease, or take a token-bucket or a fixed-window"
     static const struct row rows[] = {
         { "a leaky bucket can", "key: [], algorithm: leaky-bucket, rate: 10/s, burst: 100, " FLEET LEASE, "" },
         { "so can a fixed window", "key: [], algorithm: fixed-window, rate: 100/1m, " FLEET LEASE, "" },
@@ -200,15 +201,16 @@ static void what_cannot_be_leased(void **state)
         { "from the first request",
           "key: [], algorithm: fixed-window, rate: 100/1m, align: first-request, " FLEET LEASE, "" },
         { "a sliding window", "key: [], algorithm: sliding-window, rate: 100/1m, " FLEET LEASE,
-          "{: lease of limit 'a' cannot be leased for a sliding-window: what is spent weighs by when, and of a "
-          "portion only its replica knows that => " TAKE },
+          "{: limit 'a' cannot be leased: a sliding-window weighs what is spent by when, and of a portion only "
+          "its "
+          "replica knows that => " TAKE },
         { "a log", "key: [], algorithm: sliding-log, rate: 100/1m, " FLEET LEASE,
-          "{: lease of limit 'a' cannot be leased for a sliding-log: it remembers when each request passed, "
-          "and "
-          "of a portion only its replica knows that => " TAKE },
+          "{: limit 'a' cannot be leased: a sliding-log remembers when each request passed, and of a portion "
+          "only "
+          "its replica knows that => " TAKE },
         { "permits", "key: [], algorithm: concurrency, at-most: 100, hold: 30s, " FLEET LEASE,
-          "{: lease of limit 'a' cannot be leased for a concurrency limit: each permit is held, renewed and "
-          "returned by itself => remove it" },
+          "{: limit 'a' cannot be leased: each permit of a concurrency limit is held, renewed and returned by "
+          "itself => remove its lease" },
         { "a queue cannot even be shared",
           "key: [], algorithm: leaky-queue, rate: 5/s, wait: { up-to: 2s, queue: 10 }, " FLEET
           ", lease: { most: 1, chunk: 1 }",
@@ -454,7 +456,7 @@ static void a_reload_keeps_the_budget(void **state)
         expect_row(weir_diagnostics_count(diagnostics) == 0, rows[i].why);
         weir_diagnostics_free(diagnostics);
         weir_contract_quiesce(loaded.contract, 0);
-        expect_row(kinds.kept == 1 && kinds.restarted == 0, rows[i].why);
+        expect_row(kinds.resized == 1 && kinds.kept == 0, rows[i].why); /* its lease */
         expect_row(weir_contract_limit(loaded.contract, 0)->lease.most == rows[i].most, rows[i].why);
         expect_row(ask(loaded.contract, "tenant=x", 1, 0).decision.remaining == rows[i].remaining, rows[i].why);
     }

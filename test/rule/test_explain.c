@@ -246,7 +246,7 @@ static void says_it_in_plain_english(void **state)
         "    at most       18 at once (around an edge), 18 in any second,",
         "  keys          100 live at once: a table of ",
         "  log rings     1,048,576 stamps (default): 8,388,608 bytes\n",
-        "  new keys      without a bound (default)\n",
+        "  new keys      as many as come (default)\n",
         "must overwrite or delete these, or its clients choose them\n"
         "  X-Forwarded-For\n"
         "  x-tenant\n"

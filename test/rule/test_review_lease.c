@@ -201,10 +201,10 @@ static void a_bucket(void **state)
     expect_rows(limit, 8, "    each key ", "    cost ",
                 "    each key      at most 100 at once, 110 in any second, 700 in any minute, 36,100 in any "
                 "hour, 864,100 in any day\n");
-    expect_rows(
-        limit, 8, "    shared  ", "    late",
-        "    shared        one budget for all replicas, in the store: each request asks it once that finds too "
-        "little in hand, for at most 5 ms (default); its times are exact to a microsecond\n");
+    expect_rows(limit, 8, "    shared  ", "    late",
+                "    shared        one budget for all replicas, in the store: a request that finds too little "
+                "in hand asks "
+                "it once, for at most 5 ms (default); its times are exact to a microsecond\n");
     expect_rows(
         limit, 8, "    leased  ", "    store full",
         "    leased        portions of at most 10 at one replica and 50 at all together for each key, each for "
@@ -220,7 +220,7 @@ static void a_bucket(void **state)
         "    suspended     a replica that stands still between check and work acts late: at most 10 more for "
         "each such, 80 for 8\n"
         "    clock step    a store's clock that steps forward by a second adds at most 60, by an hour 150: "
-        "portions that it forgets, and what it lets come back early\n"
+        "portions that it forgets, and what it lets come back early; one that steps back, nothing\n"
         "    refills       a replica reports and takes more when half is spent, after 1 s at the latest; what "
         "is "
         "out and not reported does not come back; between two refills it spends at most 10 by itself, and asks "
@@ -231,8 +231,9 @@ static void a_bucket(void **state)
     expect_rows(
         limit, 8, "    failover", "    enforced",
         "    failover      what passed and the new master had not heard of can pass once more: at most what "
-        "was "
-        "admitted or handed out in that time, with a lag of a second at most 110 for each key\n"
+        "was admitted in that time and the 50 that may be out, with a lag of a second at most 110, of an hour "
+        "(a "
+        "copy that is restored) 36,100 for each key\n"
         "    state lost    after a store came back empty every key begins with nothing left, so that nothing "
         "more passes; it is whole within 12041 ms; nothing comes back for the first 2041 ms, till portions of "
         "before are over: that is at most 21 less, once\n"
@@ -246,7 +247,7 @@ static void a_bucket(void **state)
         "    suspended     a replica that stands still between check and work acts late: at most 4 more "
         "for each such, 4 for 1 (default)\n"
         "    clock step    a store's clock that steps forward by a second adds at most 9, by an hour 28: "
-        "portions that it forgets, and what it lets come back early\n");
+        "portions that it forgets, and what it lets come back early; one that steps back, nothing\n");
     expect_rows(
         plain, 0, "    crash", "    suspended",
         "    crash         a replica that dies wastes what it held, at most 4, once; that begins to come "
@@ -298,7 +299,8 @@ static void a_window(void **state)
         "each such, 800 for 4\n"
         "    clock step    a store's clock that steps forward over an edge begins the next window early, "
         "beside "
-        "at most 1,000 still in hand\n"
+        "at most 1,000 still in hand; one that steps back by more than a window adds at most 1,000, which are "
+        "out and spent in the window that begins then\n"
         "    refills       a replica reports and takes more when half is spent, after 1500 ms at the latest; "
         "between two refills it spends at most 200 by itself, and asks the store for more\n"
         "    store away    what is in hand is spent, at most 1,000 in total and within 3 s, out of the budget; "
@@ -347,13 +349,13 @@ static void says_it_as_json(void **state)
     } rows[] = {
         { "{\"stranded_most\":50,\"stranded_of_replica\":10,\"crash_wastes\":10,\"suspended_adds\":10,"
           "\"suspended_adds_of_replicas\":30,\"deadline_adds\":0,\"step_of_second_adds\":60,\"step_of_hour_"
-          "adds\":150,"
+          "adds\":150,\"step_back_adds\":0,\"rollback_of_hour_adds\":36100,"
           "\"state_lost_costs\":21,\"store_away_spends\":50,\"refresh_spends\":10,\"refresh\":1,\"out_at_"
           "most\":2.041}",
           "\"store_away_adds\":0,", "\"wait\",\"enforce\"" },
         { "{\"stranded_most\":40,\"stranded_of_replica\":20,\"crash_wastes\":20,\"suspended_adds\":20,"
           "\"suspended_adds_of_replicas\":60,\"deadline_adds\":20,\"step_of_second_adds\":40,\"step_of_hour_"
-          "adds\":40,"
+          "adds\":40,\"step_back_adds\":40,\"rollback_of_hour_adds\":5000,"
           "\"state_lost_costs\":0,\"store_away_spends\":40,\"refresh_spends\":20,\"refresh\":0.125,"
           "\"out_at_most\":0.256}",
           "\"store_away_adds\":null,", "\"wait\",\"enforce\"" },

@@ -84,9 +84,8 @@ static void words(void **state)
         { "a field that is none", SHARED ", when-store-fails: { closed: 30s }",
           "closed: unknown field 'closed' in the when-store-fails of limit 'a' => the fields are open, local" },
         { "no time to be open", SHARED ", when-store-fails: { open: 0s }",
-          "0s: open 0s of the when-store-fails of limit 'a' is too short => write a length of time such as "
-          "200ms, 5s, "
-          "15m, 1h, 7d or 1m30s, from 1 ms to 10 years" },
+          "0s: open 0s of the when-store-fails of limit 'a' is too short => write a length of time from 1 ms "
+          "to 10 years" },
         { "a bare number is no time", SHARED ", when-store-fails: { open: 30 }",
           "30: open 30 of the when-store-fails of limit 'a' has no unit: a bare number is no length of time => "
           "write a length of time such as "
@@ -376,7 +375,7 @@ static void who_counts(void **state)
     "write where it is: redis://127.0.0.1:6379, rediss://, redis+unix:///PATH, " \
     "redis+sentinel://H1:P,H2:P/NAME or " \
     "redis+cluster://H1:P,H2:P"
-#define DEADLINE_CURE "write a length of time such as 200ms, 5s, 15m, 1h, 7d or 1m30s, from 1 ms to 10 s"
+#define DEADLINE_CURE "write a length of time from 1 ms to 10 s"
 
 static void the_store(void **state)
 {
