@@ -194,7 +194,7 @@ class H2:
             self.socket.connect(where)
         self.heads, self.buffer, self.stream = Heads(), b'', 1
         self.replies, self.pongs, self.goaways, self.settings, self.is_closed = {}, [], [], None, False
-        self.answers_pings, self.eaten = True, 0
+        self.answers_pings, self.asked, self.eaten = True, 0, 0
         if start:
             self.send(PREFACE + settings(*pairs))
 
@@ -227,7 +227,7 @@ class H2:
         self.send(frame(RST_STREAM, stream=stream, payload=struct.pack('>I', code)))
 
     def wait(self, stream):
-        reply = self.replies[stream]
+        reply = self.replies.setdefault(stream, Reply())
         while not reply.is_over:
             assert self.step(), f'the connection ended before the reply did: {self.goaways}'
         return reply
@@ -282,8 +282,10 @@ class H2:
                 pass  # it has ended, as the next read shows
         elif kind == PING and flags & ACK:
             self.pongs.append(payload)
-        elif kind == PING and self.answers_pings:
-            self.send(frame(PING, ACK, payload=payload))
+        elif kind == PING:
+            self.asked += 1
+            if self.answers_pings:
+                self.send(frame(PING, ACK, payload=payload))
         elif kind == GOAWAY:
             last, code = struct.unpack('>II', payload[:8])
             self.goaways.append((last, code, payload[8:].decode()))
