@@ -2,9 +2,9 @@
 /*
  * fuzz_identity.c - any head from any peer: what comes out keeps its promises.
  *
- * Input: one byte of choices (door, peer, credentials), then lines; the first is the target, each other
+ * Input: one byte of choices (door, peer, credentials, whether it names whom it speaks for, certificate), then lines; the first is the target, each other
  * `Name: value`. Checked: every attribute is 1 to 1024 bytes without control bytes, no name comes twice, values lie
- * in the head or in the storage, a path is in its one spelling, and from a stranger the address is the peer's.
+ * in the head or in the storage, a path is in its one spelling, from a stranger the address is the peer's, and a subject is the certificate's.
  */
 #include <stdlib.h>
 
@@ -12,6 +12,9 @@
 #include "rule/path.h"
 
 enum { FIELDS_MAX = 100 };
+
+/* Of the peer's certificate, where it has one. */
+#define SUBJECT "CN=billing,O=Acme"
 
 #define MUST(condition) \
     do { \
@@ -29,6 +32,7 @@ static const struct identity_source sources[] = {
     { "api-key", IDENTITY_HEADER, { "authorization", 13 }, false, true },
     { "session", IDENTITY_COOKIE, { "sid", 3 }, false, false },
     { "token", IDENTITY_QUERY, { "k", 1 }, false, false },
+    { "service", IDENTITY_CERTIFICATE, { NULL, 0 }, false, false },
 };
 
 static const struct identity_config config = {
@@ -79,7 +83,14 @@ static struct weir_peer choose_peer(unsigned choice)
 {
     static const uint8_t proxy[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
                          stranger[16] = { 0x20, 0x01, [15] = 7 };
-    struct weir_peer peer = { .is_unix = (choice & 3) == 2, .uid = 33, .has_credentials = (choice & 4) != 0 };
+    struct weir_peer peer = { .is_unix = (choice & 3) == 2,
+                              .uid = 33,
+                              .has_credentials = (choice & 4) != 0,
+                              .is_stranger = (choice & 8) != 0 };
+    if ((choice & 16) != 0) {
+        peer.subject = SUBJECT;
+        peer.subject_len = strlen(SUBJECT);
+    }
     memcpy(peer.address, (choice & 3) == 0 ? proxy : stranger, sizeof peer.address);
     return peer;
 }
@@ -117,7 +128,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bool is_stranger = (data[0] & 3) == 1 || (data[0] & 3) == 3;
         if (is_stranger && strcmp(attribute->name, "ip") == 0)
             MUST(attribute->len == 7 && memcmp(attribute->value, "2001::7", 7) == 0);
+        is_stranger = is_stranger || head.peer.is_stranger;
         MUST(!is_stranger || head.peer.has_credentials || strcmp(attribute->name, "tenant") != 0);
+        if (strcmp(attribute->name, "service") == 0)
+            MUST(head.peer.subject != NULL && attribute->len == strlen(SUBJECT)
+                 && memcmp(attribute->value, SUBJECT, attribute->len) == 0);
     }
     return 0;
 }

@@ -649,9 +649,9 @@ struct weir_contract_server {
     bool has_uids;                   /* the list was given; else: own uid and 0 */
     bool auth_wait;                  /* `Prefer: wait=` is heard at the auth doors */
     enum weir_log_format log_format; /* how lines of the log are written */
-    unsigned proxy_doors;        /* WEIR_DOOR_HTTP and so on, of those with the PROXY protocol */
-    size_t connections_per_peer; /* 0: not said */
-    unsigned socket_mode;        /* of Unix sockets; 0: not said */
+    unsigned proxy_doors;            /* WEIR_DOOR_HTTP and so on, of those with the PROXY protocol */
+    size_t connections_per_peer;     /* 0: not said */
+    unsigned socket_mode;            /* of Unix sockets; 0: not said */
     enum weir_headers headers;
 };
 WEIR_API const struct weir_contract_server *weir_contract_server(const struct weir_contract *contract);

@@ -234,7 +234,10 @@ static void keep_rest(struct conn *conn, const char *at, size_t len, bool is_own
         memmove(conn->in, at, len);
     } else if (!grow_input(conn, len)) {
         log_event(LOG_WARN, "input_full", "bytes=%zu", conn->worker->kept);
-        conn_refuse(conn, 503, "too many requests are incomplete at once; try again");
+        if (conn->phase == PHASE_PROXY)
+            conn_break(conn); /* nothing is spoken yet */
+        else
+            conn_refuse(conn, 503, "too many requests are incomplete at once; try again");
         return;
     } else {
         memcpy(conn->in, at, len);

@@ -135,8 +135,8 @@ struct counters {
     uint64_t waits[WAIT_END_COUNT]; /* of those that no limit bound, or that got no answer */
     uint64_t permits[PERMIT_EVENT_COUNT];
     uint64_t releases[CALL_OUTCOME_COUNT];
-    uint64_t closed[GATE_COUNT];       /* connections, by the listener that they came by */
-    uint64_t handshakes_broken;        /* connections of TLS that ended before they could say anything */
+    uint64_t closed[GATE_COUNT]; /* connections, by the listener that they came by */
+    uint64_t handshakes_broken;  /* connections of TLS that ended before they could say anything */
     uint64_t refusals[REFUSAL_COUNT];
     uint64_t dropped;                  /* tokens of settlements that did not fit under a debt */
     uint64_t none[WEIR_OUTCOME_COUNT]; /* decisions that no limit bound */

@@ -19,6 +19,7 @@ GROUP = 100  # sent together: within a group any order is as good
 # Every request meets the first two and, by its path, one or two more. The pace is the first's: one each 0.1 ms.
 CONTRACT = """
 weir: 1
+server: { connections-per-peer: 20000 }
 limits:
   - name: pace
     key: [tenant]
