@@ -96,6 +96,36 @@ class Listening(unittest.TestCase):
                 with Server(http=address, **more) as server:
                     self.assertEqual(server.ask('GET', '/healthz').status, 200)
 
+    def test_beyond_loopback_at_every_door(self):
+        """Also where only one of several addresses is, and where the contract says it. The admin door takes no token, so tokens do not open it."""
+        contract = {'http': 'server: { http: "0.0.0.0:0" }', 'resp': 'server: { resp: ["127.0.0.1:0", "[::]:0"] }',
+                    'grpc': 'server: { grpc: "0.0.0.0:0" }', 'admin': 'server: { admin: "0.0.0.0:0" }'}
+        tokens = {'files': {'tokens': (TOKENS, 0o600)}}
+        for door in ('http', 'resp', 'grpc', 'admin'):
+            for address in ('0.0.0.0:0', '[::]:0', '[::ffff:0.0.0.0]:0'):
+                rows = [({'args': ['--' + door, address]}, ['--tokens', 'DIR/tokens']),
+                        ({'args': ['--' + door, '127.0.0.1:0'] * (door != 'admin') + ['--' + door, address]}, ['--tokens', 'DIR/tokens'])]
+                if address == '0.0.0.0:0':
+                    rows.append(({'contract': BUCKET + contract[door], 'admin': door != 'admin', 'http': [] if door == 'http' else '127.0.0.1:0'}, []))
+                for how, opening in rows:
+                    with self.subTest(door=door, how=how):
+                        status, log = Server(**how).expect_exit()
+                        self.assertEqual(status, 2)
+                        self.assertIn('can be reached from other machines', log)
+                        self.assertIn('--insecure', log)
+                        self.assertNotIn('listening', log)
+                        args = how.get('args', [])
+                        with Server(**{**how, 'args': args + ['--insecure']}):
+                            pass
+                        if not opening:
+                            continue
+                        with_tokens = Server(**{**how, 'args': args + opening}, **tokens)
+                        if door == 'admin':
+                            self.assertEqual(with_tokens.expect_exit()[0], 2)
+                        else:
+                            with with_tokens:
+                                pass
+
     def test_addresses(self):
         with Server(http=['127.0.0.1:0', '[::1]:0', 'localhost:0', '0', 'unix:DIR/weir.sock']) as server:
             lines = [line for line in server.log().splitlines() if line.startswith('listening http ')]
