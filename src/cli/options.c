@@ -58,6 +58,16 @@ static void print_synopsis(const struct usage *usage)
     putchar('\n');
 }
 
+/* What an option does stands in one column; behind a long name it begins a line of its own. */
+static void print_option(const char *head, const char *help)
+{
+    enum { COLUMN = 20 };
+    if (strlen(head) <= COLUMN)
+        printf("  %-*s %s", COLUMN, head, help);
+    else
+        printf("  %s\n  %-*s %s", head, COLUMN, "", help);
+}
+
 static void print_help(const struct usage *usage)
 {
     print_synopsis(usage);
@@ -71,12 +81,13 @@ static void print_help(const struct usage *usage)
         variable_name(option->name, variable);
         (void)snprintf(head, sizeof head, "--%s%s%s", option->name, option->value == NULL ? "" : " ",
                        option->value == NULL ? "" : option->value);
-        if (option->kind == OPTION_ACT)
-            printf("  %-20s %s\n", head, option->help);
-        else
-            printf("  %-20s %s [%s]\n", head, option->help, variable);
+        print_option(head, option->help);
+        if (option->kind != OPTION_ACT)
+            printf(" [%s]", variable);
+        putchar('\n');
     }
-    printf("  %-20s %s\n", "-h, --help", "this text");
+    print_option("-h, --help", "this text");
+    putchar('\n');
 }
 
 /* ---- Values ---------------------------------------------------------------------------------------------- */
