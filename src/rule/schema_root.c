@@ -110,7 +110,7 @@ static const struct field server_fields[] = {
     { "resp", parse_addresses, "address or list of addresses", SERVER(resp),
       .sentence = "where Redis clients are served" },
     { "grpc", parse_addresses, "address or list of addresses", SERVER(grpc),
-      .sentence = "where Redis clients are served" },
+      .sentence = "where Envoy asks" },
     { "admin", parse_text, "path or address", SERVER(admin), .fallback = "/run/weir/admin.sock",
       .sentence = "write the path of the admin socket" },
     { "tokens", parse_text, "path", SERVER(tokens), .sentence = "write the path of the tokens file" },
