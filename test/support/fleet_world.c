@@ -341,10 +341,10 @@ void world_questions(struct world *world, size_t process, const char *tenant, ui
     assert_int_equal(weir_contract_shared(world->processes[process].contract, &request, out), 0);
 }
 
-struct asked *world_ask_as(struct world *world, size_t process, size_t worker, const char *tenant,
-                           uint64_t cost, const struct fleet_decision *how)
+/* What was asked is overwritten as soon as it was lent. */
+static struct asked *ask_shared(struct world *world, size_t process, size_t worker, const char *tenant,
+                                struct weir_shared *shared, const struct fleet_decision *how)
 {
-    static struct weir_shared shared;
     struct asked *asked = calloc(1, sizeof *asked);
     assert_non_null(asked);
     asked->worker = &world->processes[process].workers[worker];
@@ -358,10 +358,17 @@ struct asked *world_ask_as(struct world *world, size_t process, size_t worker, c
     asked->asked_at = world->now;
     asked->next = world->asked;
     world->asked = asked;
-    world_questions(world, process, tenant, cost, &shared);
-    fleet_decide(asked->worker->fleet, &shared, &asked->decision);
-    memset(&shared, 0xa5, sizeof shared); /* it was lent */
+    fleet_decide(asked->worker->fleet, shared, &asked->decision);
+    memset(shared, 0xa5, sizeof *shared);
     return asked;
+}
+
+struct asked *world_ask_as(struct world *world, size_t process, size_t worker, const char *tenant,
+                           uint64_t cost, const struct fleet_decision *how)
+{
+    static struct weir_shared shared;
+    world_questions(world, process, tenant, cost, &shared);
+    return ask_shared(world, process, worker, tenant, &shared, how);
 }
 
 struct asked *world_ask(struct world *world, size_t process, size_t worker, const char *tenant, uint64_t cost)
@@ -387,6 +394,16 @@ struct asked *world_decide_as(struct world *world, size_t process, const char *t
 struct asked *world_decide(struct world *world, size_t process, const char *tenant, uint64_t cost)
 {
     return world_decide_as(world, process, tenant, cost, &(struct fleet_decision){ 0 });
+}
+
+struct asked *world_decide_request(struct world *world, size_t process, const struct weir_request *request)
+{
+    static struct weir_shared shared;
+    const struct fleet_decision how = { .is_peek = weir_request_is_peek(request) };
+    assert_int_equal(weir_contract_shared(world->processes[process].contract, request, &shared), 0);
+    struct asked *asked = ask_shared(world, process, 0, "", &shared, &how);
+    run_until_done(world, &asked->done);
+    return asked;
 }
 
 static void operated(struct fleet_operation *operation)

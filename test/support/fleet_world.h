@@ -131,6 +131,8 @@ struct asked *world_ask_as(struct world *world, size_t process, size_t worker, c
 struct asked *world_decide(struct world *world, size_t process, const char *tenant, uint64_t cost);
 struct asked *world_decide_as(struct world *world, size_t process, const char *tenant, uint64_t cost,
                               const struct fleet_decision *how);
+/* The same of any request, with those that follow it. */
+struct asked *world_decide_request(struct world *world, size_t process, const struct weir_request *request);
 /* An operation, until it is answered. */
 void world_operate(struct world *world, size_t process, struct fleet_operation *operation);
 /* The questions of tenant=NAME and path=/. */
