@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Envoy with examples/envoy/rls.yaml, for two test files: what every proxy shows, and what is Envoy's alone."""
 import http.client
+import os
 import re
+import shutil
 
-from proxies import Stack, program
+from proxies import Server, Stack, program
 
 ACTIONS = """
               - actions:
@@ -13,8 +15,19 @@ ACTIONS = """
 """
 
 
+class DropIn(Server):
+    """`weir serve --ratelimit-config FOLDER`, whose only file is this text."""
+
+    def popen_path(self):
+        folder = os.path.join(self.dir, 'config')
+        os.mkdir(folder)
+        shutil.copy(self.contract, os.path.join(folder, 'site.yaml'))
+        return '--ratelimit-config=' + folder
+
+
 class EnvoyStack(Stack):
-    def __init__(self, *args, grpc=None, weir_args=(), **more):
+    def __init__(self, *args, grpc=None, weir_args=(), server=Server, **more):
+        self.server = server
         self.grpc, self.more_args = grpc, weir_args
         super().__init__(*args, **more)
 

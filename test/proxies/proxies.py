@@ -185,11 +185,13 @@ class Stack:
     def start_weir(self, late=None):
         env = {'WEIR_TEST_LATE': f'1:{late or self.late}'} if late or self.late else {}
         address = [f'127.0.0.1:{self.port_of["http"]}']
-        self.weir = Server(self.contract, virtual=self.virtual, hooked=bool(env), http=address, env=env, args=self.weir_args())
+        self.weir = self.server(self.contract, virtual=self.virtual, hooked=bool(env), http=address, env=env, args=self.weir_args())
         self.weir.__enter__()
 
     def weir_args(self):
         return []
+
+    server = Server
 
     def stop_weir(self):
         weir, self.weir = self.weir, None

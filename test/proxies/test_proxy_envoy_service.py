@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from envoy import ACTIONS, stack
+from envoy import ACTIONS, DropIn, stack
 from proxies import SOON, SOURCE, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, 'test', 'doors'))
@@ -158,6 +158,35 @@ limits:
         finally:
             for who in (authority, stranger):
                 shutil.rmtree(who.dir, ignore_errors=True)
+
+    def test_in_the_place_of_envoyproxy_ratelimit(self):
+        """Its configuration as it is, and descriptors as its users write them."""
+        config = """
+domain: site
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - key: generic_key
+    value: slow
+    descriptors:
+      - key: x-user
+        rate_limit: { unit: minute, requests_per_unit: 2 }
+"""
+        actions = """
+              - actions: [ { remote_address: {} } ]
+              - actions: [ { generic_key: { descriptor_value: slow } }, { request_headers: { header_name: x-user, descriptor_key: x-user } } ]
+"""[1:]
+        with stack('closed', actions, contract=config, server=DropIn) as envoy:
+            def ask(user=None, source='127.0.0.1'):
+                return envoy.ask(headers=[('X-User', user)] if user else [], source=source)
+            replies = [ask() for _ in range(6)]
+            self.assertEqual([r.status for r in replies], [200] * 5 + [429])
+            self.assertEqual([r.fields['x-ratelimit-remaining'] for r in replies], ['4', '3', '2', '1', '0', '0'])
+            self.assertRegex(replies[0].fields['x-ratelimit-limit'], '^5, 5;w=3600')
+            self.assertEqual((replies[5].fields['x-ratelimit-reset'], replies[5].fields['retry-after']), ('3600', '3600'))
+            self.assertEqual([ask('ada', '127.0.0.5').status for _ in range(3)], [200, 200, 429])
+            self.assertEqual(ask('ada', '127.0.0.6').fields['x-ratelimit-remaining'], '0', 'the user has one budget, wherever')
+            self.assertEqual(ask('grace', '127.0.0.5').fields['x-ratelimit-remaining'], '1')
 
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory(prefix='weir-grpc-') as folder:
