@@ -219,7 +219,7 @@ static void a_status_has_the_limit_that_binds(void **state)
           100,
           RLS_OVER_LIMIT,
           "OVER tenant 20/SECOND*4 20 -",
-          { { 0, WEIR_NEVER, TENANT, 20, WEIR_NO_TIME, 0 } },
+          { { 0, WEIR_NEVER, TENANT, 20, 0, 0 } },
           1 },
         { "a retry that was counted before",
           1,
