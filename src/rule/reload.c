@@ -227,7 +227,9 @@ static int commit(struct weir_contract *contract, struct load *load, struct weir
 {
     struct rules *old = atomic_load_explicit(&contract->current, memory_order_relaxed); /* only we write it */
     struct rules *next = load->rules;
-    enum weir_change_kind *kinds = REGION_NEW(load->scratch, enum weir_change_kind, next->limit_count + 1);
+    /* Behind the contract's limits stand those that requests bring along: CL.THROTTLE's and each unit's. */
+    enum weir_change_kind *kinds =
+        REGION_NEW(load->scratch, enum weir_change_kind, next->limit_count + 1 + OWN_COUNT);
     struct weir_reload counts = { 0 };
     struct report report = { .load = load, .old = old, .next = next, .kinds = kinds, .out = &counts };
     if (kinds == NULL || !prepare(&report)) {
