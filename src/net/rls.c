@@ -9,59 +9,12 @@
  * with `refused: charged` counts up to one capacity more, and a cost above the capacity not at all. So what asks for more than there
  * ever is takes the whole capacity instead, and one more where that was free: whoever comes next meets the same answer.
  */
-#include "net/rls.h"
+#include "net/rls_inside.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "net/log.h"
-#include "net/ratelimit.h"
-#include "net/worker.h"
-
-/* Digits of a header's number. */
-#define NUMBER_MAX 24
-
-/* One for a worker: `answer` is used while it is told. */
-struct rls_desk {
-    struct rls_call call;
-    struct rls_answer answer;
-    char text[RLS_ROOM];
-    unsigned char keys[WEIR_DESCRIPTORS_MAX][WEIR_DESCRIPTOR_KEY_MAX];
-    struct weir_own_limit own[WEIR_DESCRIPTORS_MAX];
-    struct weir_identity identities[WEIR_DESCRIPTORS_MAX];
-    struct weir_request requests[WEIR_DESCRIPTORS_MAX];
-};
-
-/* How far an item is whose hits are more than the limit ever has. */
-enum overcharge { OVERCHARGE_NONE, OVERCHARGE_ALL, OVERCHARGE_ONE };
-
-struct inquiry;
-
-/* One ask: of all descriptors, or of one. */
-struct item {
-    struct inquiry *inquiry;
-    uint8_t descriptor;
-    uint8_t overcharge;
-    bool is_quota; /* quota_mode: it refuses only with all others of its kind */
-    bool is_over;
-    struct rls_status status; /* where it is decided by itself */
-    struct ask *ask;
-    struct weir_request request; /* of an overcharge: what is asked next */
-};
-
-struct inquiry {
-    struct turn *turn;
-    rls_done *done;
-    size_t left; /* asks that are not done, and the starter */
-    bool is_told;
-    enum rls_end end;
-    const char *why;
-    uint64_t refused; /* a bit for each descriptor that no limit accepts */
-    size_t count;     /* of descriptors */
-    struct rls_asked asked[WEIR_DESCRIPTORS_MAX];
-    size_t item_count;
-    struct item items[];
-};
 
 static struct rls_desk *desk_of(struct worker *worker)
 {
@@ -87,150 +40,10 @@ void rls_desk_free(struct rls_desk *desk)
     free(desk);
 }
 
-static const struct server_ratelimit *mode_of(const struct turn *turn)
-{
-    return turn->conn->worker->server->options->ratelimit;
-}
-
-/* Whether each descriptor is decided by itself. */
-static bool is_apart(const struct turn *turn)
-{
-    const struct server_ratelimit *mode = mode_of(turn);
-    return mode != NULL && mode->is_compatible && !mode->stops;
-}
-
-/* ---- The answer ---------------------------------------------------------------------------------------------------- */
-
-/* The status that speaks for all in the headers: the last that is over, else the first with least left. */
-static const struct rls_status *nearest(const struct rls_answer *answer)
-{
-    const struct rls_status *found = NULL;
-    uint32_t least = UINT32_MAX;
-    for (size_t i = 0; i < answer->count; i++) {
-        const struct rls_status *status = &answer->statuses[i];
-        bool is_over = status->code == RLS_OVER_LIMIT;
-        if (!status->has_limit || (!is_over && status->remaining >= least))
-            continue;
-        found = status;
-        least = is_over ? 0 : status->remaining;
-    }
-    return found;
-}
-
-static void add_number(struct rls_answer *answer, char *room, const char *name, uint64_t number)
-{
-    if (name == NULL || answer->header_count == RLS_HEADERS_MAX)
-        return;
-    struct text text = text_of(room, NUMBER_MAX);
-    text_u64(&text, number);
-    answer->headers[answer->header_count++] = (struct rls_header){ slice_of(name), text_slice(&text) };
-}
-
-static void add_headers(const struct server_ratelimit *mode, struct rls_answer *answer,
-                        char room[3][NUMBER_MAX])
-{
-    const struct rls_status *status = nearest(answer);
-    if (status == NULL)
-        return;
-    add_number(answer, room[0], mode->headers[0], status->requests_per_unit);
-    add_number(answer, room[1], mode->headers[1], status->remaining);
-    add_number(answer, room[2], mode->headers[2], status->reset_seconds);
-}
-
-/* Over where a rule that is none of quota_mode is, or where all of quota_mode are that were met. */
-static enum rls_code overall(const struct inquiry *inquiry)
-{
-    size_t quotas = 0, quotas_over = 0;
-    for (size_t i = 0; i < inquiry->item_count; i++) {
-        const struct item *item = &inquiry->items[i];
-        if (item->is_over && !item->is_quota)
-            return RLS_OVER_LIMIT;
-        quotas += item->is_quota;
-        quotas_over += item->is_quota && item->is_over;
-    }
-    return quotas > 0 && quotas_over == quotas ? RLS_OVER_LIMIT : RLS_OK;
-}
-
-/* An empty answer to be filled in: every status is OK, without a limit. */
-static struct rls_answer *answer_of(struct inquiry *inquiry)
-{
-    struct rls_answer *answer = &inquiry->turn->conn->worker->rls->answer;
-    answer->overall = RLS_OK;
-    answer->count = inquiry->count;
-    answer->header_count = 0;
-    answer->body = SLICE("");
-    for (size_t i = 0; i < inquiry->count; i++)
-        answer->statuses[i] = (struct rls_status){ .code = RLS_OK };
-    return answer;
-}
-
-/* Names of limits are in the answer; no reload can notice before we return. */
-static void let_go(struct inquiry *inquiry)
-{
-    struct worker *worker = inquiry->turn->conn->worker;
-    for (size_t i = 0; i < inquiry->item_count; i++)
-        if (inquiry->items[i].ask != NULL)
-            worker_let_go(worker, inquiry->items[i].ask);
-}
-
-/* Tell the door; `answer` is there, or why there is none. */
-static void tell(struct inquiry *inquiry, struct rls_answer *answer)
-{
-    struct turn *turn = inquiry->turn;
-    struct conn *conn = turn->conn;
-    const struct server_ratelimit *mode = mode_of(turn);
-    char room[3][NUMBER_MAX];
-    if (inquiry->end != RLS_ANSWERED)
-        answer = NULL;
-    if (answer != NULL && mode != NULL)
-        add_headers(mode, answer, room);
-    if (answer != NULL && mode != NULL && mode->is_shadow)
-        answer->overall = RLS_OK;
-    inquiry->is_told = true;
-    let_go(inquiry);
-    bool has_entered = turn_enter(turn);
-    inquiry->done(turn, inquiry->end, inquiry->why, answer);
-    if (has_entered)
-        turn_leave(conn);
-}
-
-/* What nothing has answered: refused descriptors, or each by itself. */
-static struct rls_answer *put_together(struct inquiry *inquiry)
-{
-    struct rls_answer *answer = answer_of(inquiry);
-    for (size_t i = 0; i < inquiry->count; i++) {
-        if (is_apart(inquiry->turn))
-            answer->statuses[i] = inquiry->items[i].status;
-        if ((inquiry->refused >> i & 1) == 0)
-            continue;
-        answer->statuses[i].code = RLS_OVER_LIMIT;
-        answer->overall = RLS_OVER_LIMIT;
-    }
-    if (is_apart(inquiry->turn))
-        answer->overall = overall(inquiry);
-    return answer;
-}
-
-/* The last hold is gone. Where the door was told, the turn may be another's by now. */
-static void finish(struct inquiry *inquiry)
-{
-    struct turn *turn = inquiry->turn;
-    if (!inquiry->is_told && turn->conn->is_gone) {
-        let_go(inquiry);
-        turn->is_done = true; /* whoever walks the line finds it as it was */
-    } else if (!inquiry->is_told && turn->is_dropped) {
-        let_go(inquiry);
-        turn_forget(turn);
-    } else if (!inquiry->is_told) {
-        tell(inquiry, inquiry->end == RLS_ANSWERED ? put_together(inquiry) : NULL);
-    }
-    free(inquiry);
-}
-
 static void drop_hold(struct inquiry *inquiry)
 {
     if (--inquiry->left == 0)
-        finish(inquiry);
+        rls_finish(inquiry);
 }
 
 /* ---- Being told ---------------------------------------------------------------------------------------------------- */
@@ -276,74 +89,16 @@ static const char *why_undecided(enum weir_reason reason)
     }
 }
 
-/* What all were told together is told on at once: it is lent. */
-static struct rls_answer *take_together(struct inquiry *inquiry, const struct verdict *verdict)
-{
-    struct worker *worker = inquiry->turn->conn->worker;
-    struct rls_answer *answer = answer_of(inquiry);
-    enum weir_headers headers = mode_of(inquiry->turn) != NULL ? WEIR_HEADERS_NONE : worker->edition->headers;
-    rls_answer_make(&verdict->answer, verdict->now, inquiry->asked, inquiry->count, headers, answer);
-    return answer;
-}
-
-/* The limit's window ends at a multiple of its length since 1970, also where nothing is used. */
-static void set_reset(const struct worker *worker, const struct weir_contract_limit *limit, weir_ns now,
-                      struct rls_status *status)
-{
-    const struct server *server = worker->server;
-    weir_ns period = limit->spec->rate.period;
-    int64_t offset = server->is_virtual ? server->wall_offset : weir_wall_offset();
-    uint64_t wall = now + (uint64_t)offset;
-    if (limit->algorithm != WEIR_FIXED_WINDOW || limit->spec->align != WEIR_ALIGN_EPOCH || period == 0)
-        return;
-    weir_ns left = period - wall % period;
-    status->has_reset = true;
-    status->reset_seconds = (left + WEIR_SECOND - 1) / WEIR_SECOND;
-}
-
-static bool cut_prefix(struct slice *text, struct slice prefix)
-{
-    if (text->len < prefix.len || memcmp(text->at, prefix.at, prefix.len) != 0)
-        return false;
-    *text = (struct slice){ text->at + prefix.len, text->len - prefix.len };
-    return true;
-}
-
-/* What one descriptor was told. A limit that only watches speaks as if it enforced, and refuses nobody. */
-static void take_apart(struct item *item, const struct verdict *verdict)
-{
-    struct inquiry *inquiry = item->inquiry;
-    struct worker *worker = inquiry->turn->conn->worker;
-    const struct weir_answer *given = &verdict->answer;
-    struct rls_answer *one = answer_of(inquiry);
-    struct weir_answer seen = { .decision = given->count > 0 ? given->each[0] : given->decision,
-                                .limits = given->limits,
-                                .count = given->count > 0 };
-    seen.each[0] = seen.decision;
-    rls_answer_make(&seen, verdict->now, &inquiry->asked[item->descriptor], 1, WEIR_HEADERS_NONE, one);
-    struct rls_status *status = &item->status;
-    *status = one->statuses[0];
-    if (seen.decision.limit != WEIR_NO_LIMIT) {
-        const struct weir_contract_limit *limit = &given->limits[seen.decision.limit];
-        struct slice about = slice_of(limit->about == NULL ? "" : limit->about);
-        item->is_quota = cut_prefix(&about, SLICE(WEIR_IMPORT_QUOTA));
-        if (cut_prefix(&about, SLICE(WEIR_IMPORT_NAME)))
-            status->name = about; /* there a limit has the name alone that its rule gives it */
-        set_reset(worker, limit, verdict->now, status);
-    }
-    item->is_over = status->code == RLS_OVER_LIMIT && (given->watched & 1) == 0;
-    if (status->code == RLS_OVER_LIMIT)
-        status->remaining = 0; /* also where it asked for more than there ever is */
-    if ((given->watched & 1) != 0)
-        status->code = RLS_OK;
-}
-
 /* Whether the item has more to charge. */
 static bool overcharges(struct item *item, const struct weir_answer *answer)
 {
     const struct weir_decision *decision = answer->count > 0 ? &answer->each[0] : &answer->decision;
     if (decision->limit == WEIR_NO_LIMIT) /* of a limit that the descriptor brought: it keeps no refusals */
         return false;
+    if (!item->is_at_once && item->copy == NULL)
+        return false;
+    if (!item->is_at_once)
+        item->request = item->copy->request;
     if (item->overcharge == OVERCHARGE_NONE && decision->outcome == WEIR_NEVER && decision->capacity > 0) {
         item->overcharge = OVERCHARGE_ALL;
         item->request.cost = decision->capacity;
@@ -390,8 +145,8 @@ static struct rls_answer *take(struct item *item, struct ask *ask, const struct 
         return NULL;
     }
     if (!is_apart(turn))
-        return take_together(inquiry, verdict);
-    take_apart(item, verdict);
+        return rls_take_together(inquiry, verdict);
+    rls_take_apart(item, verdict);
     return NULL;
 }
 
@@ -410,7 +165,7 @@ static void on_decided(struct ask *ask, const struct verdict *verdict)
         answer = take(item, ask, verdict);
     bool goes_on = verdict != NULL && is_apart(turn) && may_tell && overcharges(item, &verdict->answer);
     if (answer != NULL && may_tell)
-        tell(inquiry, answer);
+        rls_tell(inquiry, answer);
     if (goes_on)
         start(item);
     else
@@ -468,8 +223,13 @@ static void ask(struct item *item)
         fail(inquiry, RLS_UNDECIDED, "out of memory");
         return;
     }
+    bool may_have_more = is_apart(inquiry->turn) && item->request.cost > 1 && item->request.own == NULL;
     inquiry->left++;
+    item->is_at_once = true;
     start(item);
+    item->is_at_once = false;
+    if (may_have_more && item->ask->state == ASK_STARTED)
+        item->copy = request_copy_new(&item->request); /* where there is no memory, it charges no more */
 }
 
 /* ---- From a call to requests ------------------------------------------------------------------------------------------- */

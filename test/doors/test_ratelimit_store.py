@@ -8,6 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.environ.get('WEIR_SOURCE', '.'), 'test', 'support'))
 
 from door import wait_for
+from h2 import OK, OVER_LIMIT, SHOULD_RATE_LIMIT, call, descriptor
 from ratelimit import Descriptor, Folder, Ratelimit, call_body
 from stores import Cluster, Sentinels, Store
 
@@ -92,6 +93,23 @@ class WithAStore(unittest.TestCase):
                 statuses = [weir.call(both).json['statuses'] for _ in range(2)][1]
                 self.assertEqual([s['code'] for s in statuses], ['OVER_LIMIT', 'OK'])
                 self.assertEqual(statuses[1]['limitRemaining'], 98)
+
+    def test_what_is_charged_beyond_is_charged_to_whom_it_was_asked_for(self):
+        """It is asked for when the store has answered, and other calls were read meanwhile."""
+        with Store() as store, Folder(RULES) as folder:
+            args = COMPATIBLE + ('--grpc', '127.0.0.1:0', '--workers', '1')
+            with Ratelimit(folder.path, env=environment(store, REDIS_TIMEOUT='9s'), args=args) as weir:
+                self.assertEqual(weir.grpc('d', [Descriptor([('k', 'x')])])[0], 0)
+                store.freeze()
+                streams = [weir.stream.begin(SHOULD_RATE_LIMIT, call(descriptor([('k', value)], hits), domain='d'))
+                           for value, hits in [('large', 9)] + [(f'small-{i}', 2) for i in range(20)]]
+                weir.stream.ping()  # all were read
+                store.thaw()
+                told = [weir.stream.wait(stream).overall for stream in streams]
+                self.assertEqual(told, [OVER_LIMIT] + 20 * [OK])
+                left = [weir.call(body(f'small-{i}', 0)).json['statuses'][0]['limitRemaining'] for i in range(20)]
+                self.assertEqual(left, 20 * [1])
+                self.assertEqual(weir.call(body('large', 1)).status, 429)
 
     def test_a_store_that_is_away_is_an_error_and_no_denial(self):
         for args in ((), COMPATIBLE):
