@@ -106,8 +106,9 @@ static bool open_admin_at(struct doors *doors, const char *address, bool is_last
         return true;
     }
     if (is_last || result == -EADDRINUSE)
-        log_event(LOG_WARN, "admin_unavailable", "addr=%s reason=%s", log_quote(address, quoted),
-                  log_quote(why != NULL ? why : uv_strerror(result), said));
+        log_event(LOG_WARN, "admin_unavailable", "addr=%s reason=%s cure=%s", log_quote(address, quoted),
+                  log_quote(why != NULL ? why : uv_strerror(result), said),
+                  "\"--admin unix:PATH for another place; a second server on one machine needs its own\"");
     return result == -EADDRINUSE;
 }
 

@@ -115,7 +115,7 @@ void prometheus_histogram(struct text *out, const char *name, const struct prome
         else
             text_literal(&bound, "+Inf");
         below += counts[i];
-        all[label_count] = (struct prometheus_label){ "le", text_slice(&bound) };
+        all[label_count] = (struct prometheus_label){ "le", { digits, bound.len } };
         prometheus_u64(out, name, "_bucket", all, label_count + 1, below);
     }
     prometheus_seconds(out, name, "_sum", labels, label_count, sum_ns);

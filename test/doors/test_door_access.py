@@ -196,6 +196,7 @@ class Admin(unittest.TestCase):
                 with Server(args=['--admin', address]) as other:
                     self.assertEqual(other.ask('GET', '/healthz').status, 200)
                     self.assertIn('level=warn event=admin_unavailable', other.log())
+                    self.assertIn('cure="--admin unix:PATH', other.log())
             self.assertEqual(server.ask('GET', '/healthz', unix='admin.sock').status, 200, 'untouched')
 
     def test_beyond_loopback_is_refused(self):
