@@ -29,7 +29,11 @@ foreach(pair program:weir library:libweir0 development:libweir-dev)
   install(FILES debian/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian.gz DESTINATION /usr/share/doc/${package}
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ COMPONENT ${component} EXCLUDE_FROM_ALL)
   # It is not of Debian's archive, so no bug of Debian's asked for it.
-  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/overrides/${package} "${package}: initial-upload-closes-no-bugs\n")
+  set(overrides "${package}: initial-upload-closes-no-bugs\n")
+  if(component STREQUAL library)
+    string(APPEND overrides "# Made by CPack, beside the trigger.\n${package}: maintscript-calls-ldconfig\n")
+  endif()
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/overrides/${package} "${overrides}")
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/overrides/${package} DESTINATION /usr/share/lintian/overrides
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ COMPONENT ${component} EXCLUDE_FROM_ALL)
   string(TOUPPER ${component} upper)
@@ -81,6 +85,9 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${control} ${CMAKE_CURRENT_BINARY
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/control/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/control/triggers)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libweir0 (= ${PROJECT_VERSION}-${package_revision}), libyaml-dev")
 # The library of the package beside it, which is not installed where it is built.

@@ -67,6 +67,13 @@ class Package(unittest.TestCase):
         self.assertIn('libyaml-0-2', self.field('libweir0', 'Depends'))
         self.assertIn(f"libweir0 (= {self.field('libweir0', 'Version')})", self.field('libweir-dev', 'Depends'))
 
+    def test_programs_that_are_linked_with_the_libraries_will_need_them(self):
+        run('dpkg', '-e', self.debs['libweir0'], self.control + '-library')
+        with open(self.control + '-library/shlibs') as file:
+            self.assertRegex(file.read(), r'(?m)^libweir 0 libweir0 \(>= \d')
+        with open(self.control + '-library/triggers') as file:
+            self.assertEqual(file.read(), 'activate-noawait ldconfig\n')
+
     def test_owners_and_modes(self):
         for package, deb in self.debs.items():
             for line in run('dpkg', '-c', deb).splitlines():
