@@ -141,8 +141,6 @@ class Stack:
         self.app = App()
         self.port_of = {name: free_port() for name in self.ports}
         self.port_of['app'] = self.app.port
-        self.copy(os.path.join(EXAMPLES, folder), edit)
-        self.contract = contract if '\n' in contract else self.read(contract)
         self.virtual, self.late = virtual, late
         self.end = end  # of one process there is nothing to tidy up, and some take seconds over it
         self.weir = None
@@ -150,6 +148,8 @@ class Stack:
         self.command, self.environment = command, env or {}
         self.log_path = os.path.join(self.dir, 'log')
         try:
+            self.copy(os.path.join(EXAMPLES, folder), edit)
+            self.contract = contract if '\n' in contract else self.read(contract)
             if weir:
                 self.start_weir()
             self.start_proxy()
