@@ -84,7 +84,8 @@ static void late_start(struct decider *decider, struct ask *ask)
 static void late_cancel(struct decider *decider, struct ask *ask, int why)
 {
     struct late *late = (struct late *)decider;
-    if (late_draw(late) % 2 == 0 || ask->kind != ASK_CHECK) /* what was given already, whoever asked gives back */
+    if (late_draw(late) % 2 == 0
+        || ask->kind != ASK_CHECK) /* what was given already, whoever asked gives back */
         return;
     struct kept **link = &late->kept;
     while (*link != NULL && *link != ask->held)
