@@ -116,6 +116,7 @@ void arrival_late(struct conn *conn)
 
 /* One byte more than a value may have shows that it is too long. */
 #define SUBJECT_ROOM (WEIR_ATTRIBUTE_MAX + 1)
+static_assert(SUBJECT_ROOM <= UINT16_MAX, "a connection keeps the length in 16 bits");
 
 bool arrival_secured(struct conn *conn)
 {
@@ -127,7 +128,7 @@ bool arrival_secured(struct conn *conn)
     if (conn->subject == NULL)
         return false; /* who is known must not become somebody unknown */
     memcpy(conn->subject, subject, len);
-    conn->subject_len = len;
+    conn->subject_len = (uint16_t)len;
     return true;
 }
 
@@ -137,4 +138,5 @@ void arrival_end(struct conn *conn)
 {
     peers_release(&conn->worker->server->peers, conn->place);
     free(conn->subject);
+    free(conn->name);
 }

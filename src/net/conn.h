@@ -139,15 +139,15 @@ struct conn {
     bool has_tls;
     bool has_proxy_door;      /* its door has the PROXY protocol */
     bool is_stranger;         /* as in struct weir_peer */
+    bool is_shaken;           /* the handshake of TLS is over */
+    uint16_t subject_len;
     struct peer_entry *place; /* among the connections of its address; NULL: not counted */
     char *subject;            /* of its certificate; NULL: none */
-    size_t subject_len;
-    bool is_shaken; /* the handshake of TLS is over */
     uint64_t id;    /* of all connections of the server */
     enum resp_version resp_version;
     weir_ns resp_now; /* test builds: what WEIR.NOW said */
     uint8_t name_len; /* RESP: CLIENT SETNAME */
-    char name[CONN_NAME_MAX];
+    char *name;       /* CONN_NAME_MAX bytes, once it was set: few set one, and each connection that waits is here */
 
     struct grpc_session *grpc; /* of HTTP/2; NULL until something came */
 

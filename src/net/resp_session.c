@@ -6,6 +6,7 @@
  * is not looked at, for a token says all.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "net/resp.h"
 #include "net/worker.h"
@@ -162,7 +163,14 @@ static bool take_name(struct resp_request *request, struct slice name)
                                : "ERR Client names cannot contain spaces, newlines or special characters.");
         return false;
     }
-    memcpy(conn->name, name.at, name.len);
+    if (conn->name == NULL)
+        conn->name = malloc(CONN_NAME_MAX);
+    if (conn->name == NULL) {
+        resp_fail(request, "ERR weir: out of memory");
+        return false;
+    }
+    if (name.len > 0)
+        memcpy(conn->name, name.at, name.len);
     conn->name_len = (uint8_t)name.len;
     return true;
 }
@@ -257,7 +265,8 @@ static void describe(const struct conn *conn, struct text *out)
 {
     char line[256];
     int len = snprintf(line, sizeof line, "id=%llu name=%.*s db=0 resp=%d user=default lib-name= lib-ver=\n",
-                       (unsigned long long)conn->id, (int)conn->name_len, conn->name, (int)conn->resp_version);
+                       (unsigned long long)conn->id, (int)conn->name_len, conn->name == NULL ? "" : conn->name,
+                       (int)conn->resp_version);
     text_bytes(out, line, (size_t)len);
 }
 

@@ -27,14 +27,9 @@ class Limited(Server):
     """A server that may have this many descriptors."""
 
     def __init__(self, descriptors, **more):
-        original = subprocess.Popen
         hard = (descriptors, descriptors)
-        subprocess.Popen = lambda *a, **k: original(
-            *a, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, hard), **k)
-        try:
-            super().__init__(**more)
-        finally:
-            subprocess.Popen = original
+        super().__init__(popen=lambda *a, **k: subprocess.Popen(
+            *a, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, hard), **k), **more)
 
 
 class Bounds(unittest.TestCase):
