@@ -60,13 +60,13 @@ struct turn {
     struct turn *next, *prev;
     struct conn *conn;
     struct grpc_call *call; /* gRPC: NULL when nobody is to be answered any more */
-    weir_ns now;        /* the stamp it is decided at */
-    uint8_t door;       /* an enum door */
-    uint8_t minor;      /* HTTP/1.minor; RESP: its version */
-    uint16_t status;    /* of a reply that is bytes */
-    bool keeps_alive;   /* the connection goes on behind it */
-    bool is_head;       /* HEAD: no body */
-    bool is_always_200; /* ?status=200 */
+    weir_ns now;            /* the stamp it is decided at */
+    uint8_t door;           /* an enum door */
+    uint8_t minor;          /* HTTP/1.minor; RESP: its version */
+    uint16_t status;        /* of a reply that is bytes */
+    bool keeps_alive;       /* the connection goes on behind it */
+    bool is_head;           /* HEAD: no body */
+    bool is_always_200;     /* ?status=200 */
     bool is_batch;
     bool is_asking;        /* its ask is being started */
     bool is_bound;         /* a permit that it gets ends with the connection */
@@ -135,19 +135,19 @@ struct conn {
     struct peer peer;
     enum role first_role; /* that the peer has without a token, */
     enum role role;       /* and that it has: RESP's AUTH raises it */
-    uint8_t gate; /* an enum gate: the listener that it came by */
+    uint8_t gate;         /* an enum gate: the listener that it came by */
     bool has_tls;
-    bool has_proxy_door;      /* its door has the PROXY protocol */
-    bool is_stranger;         /* as in struct weir_peer */
-    bool is_shaken;           /* the handshake of TLS is over */
+    bool has_proxy_door; /* its door has the PROXY protocol */
+    bool is_stranger;    /* as in struct weir_peer */
+    bool is_shaken;      /* the handshake of TLS is over */
     uint16_t subject_len;
     struct peer_entry *place; /* among the connections of its address; NULL: not counted */
     char *subject;            /* of its certificate; NULL: none */
-    uint64_t id;    /* of all connections of the server */
+    uint64_t id;              /* of all connections of the server */
     enum resp_version resp_version;
     weir_ns resp_now; /* test builds: what WEIR.NOW said */
     uint8_t name_len; /* RESP: CLIENT SETNAME */
-    char *name;       /* CONN_NAME_MAX bytes, once it was set: few set one, and each connection that waits is here */
+    char *name; /* CONN_NAME_MAX bytes, once it was set: few set one, and each connection that waits is here */
 
     struct grpc_session *grpc; /* of HTTP/2; NULL until something came */
 

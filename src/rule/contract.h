@@ -150,9 +150,9 @@ struct memory_config {
 
 /* One text of a contract, loaded. Constant. */
 struct rules {
-    struct region region;       /* holds all of it, itself too */
-    const struct weir_set *set; /* of the limiter: its ids are indexes of `list` */
-    weir_limit_id throttle;     /* of weir_contract_throttle(), in the set; WEIR_NO_LIMIT: none */
+    struct region region;         /* holds all of it, itself too */
+    const struct weir_set *set;   /* of the limiter: its ids are indexes of `list` */
+    weir_limit_id throttle;       /* of weir_contract_throttle(), in the set; WEIR_NO_LIMIT: none */
     weir_limit_id own[OWN_COUNT]; /* of limits that requests bring, behind it */
     struct matcher *matcher;
     char version[17];
@@ -232,11 +232,11 @@ unsigned attribute_claim(struct attribute_table *table, struct slice name);
 /* Reports an unfit name of an attribute; else claims its number. ATTRIBUTE_NONE when reported. */
 unsigned schema_attribute(struct load *load, const char *field, const struct node *name);
 
-field_parse parse_limits; /* schema_limit.c: struct rules */
+field_parse parse_limits;      /* schema_limit.c: struct rules */
 field_parse parse_proxy_doors; /* schema_access.c: unsigned */
 field_parse parse_socket_mode;
-field_parse parse_when;   /* schema_when.c: struct rule */
-field_parse parse_cost;   /* schema_policy.c: struct rule */
+field_parse parse_when; /* schema_when.c: struct rule */
+field_parse parse_cost; /* schema_policy.c: struct rule */
 field_parse parse_retries;
 field_parse parse_wait;
 field_parse parse_enforce;
