@@ -8,7 +8,7 @@
 #include "net/log.h"
 #include "net/watch.h"
 
-/* Times that the folder is read again because it changed meanwhile. Swaps are seconds apart; the next look finds what is left. */
+/* Times that the folder is read because it changed meanwhile. Swaps are seconds apart; who watches it comes again after the last. */
 #define READS_MAX 5
 
 static int read_once(const struct server_ratelimit *ratelimit, char **out, size_t *len,
@@ -42,11 +42,14 @@ int ratelimit_text(const struct server_ratelimit *ratelimit, char **out, size_t 
         struct watch_print before = watch_look(ratelimit->folder);
         int error = read_once(ratelimit, out, len, diagnostics);
         struct watch_print after = watch_look(ratelimit->folder);
-        if (i == READS_MAX || watch_same(&before, &after))
+        if (watch_same(&before, &after))
             return error;
         if (error == 0)
             free(*out);
         weir_diagnostics_free(*diagnostics);
+        *diagnostics = NULL;
+        if (i == READS_MAX)
+            return WEIR_ERR_BUSY;
     }
 }
 

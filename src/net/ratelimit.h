@@ -42,8 +42,9 @@ void ratelimit_log(const struct server_ratelimit *ratelimit);
 
 /*
  * The contract's text. Returns 0 and *out (with free()), or a negative code of weir.h; diagnostics as of weir_contract_import(), in
- * the files of the folder.
+ * the files of the folder. WEIR_ERR_BUSY: it changes all the time, and files of two states would be rules that nobody wrote.
  */
+#define RATELIMIT_BUSY "it changes while it is read; stop changing it, and try again"
 int ratelimit_text(const struct server_ratelimit *ratelimit, char **out, size_t *len,
                    struct weir_diagnostics **diagnostics);
 

@@ -87,8 +87,9 @@ static char *read_text(struct reload *reload, size_t *len)
     if (ratelimit != NULL) {
         outcome->error = ratelimit_text(ratelimit, &text, len, &outcome->diagnostics);
         if (outcome->error != 0)
-            reloaded_first_error(outcome->failure, sizeof outcome->failure, path_of(reload),
-                                 outcome->diagnostics, weir_error_text(outcome->error));
+            reloaded_first_error(
+                outcome->failure, sizeof outcome->failure, path_of(reload), outcome->diagnostics,
+                outcome->error == WEIR_ERR_BUSY ? RATELIMIT_BUSY : weir_error_text(outcome->error));
         if (outcome->error != 0)
             return NULL;
         log_diagnostics(outcome->diagnostics); /* of files that are not read */

@@ -240,6 +240,7 @@ static struct inquiry *inquiry_new(struct turn *turn, const struct rls_call *cal
     struct inquiry *inquiry = malloc(sizeof *inquiry + item_count * sizeof *inquiry->items);
     if (inquiry == NULL)
         return NULL;
+    assert(call->count > 0);
     inquiry->turn = turn;
     inquiry->done = done;
     inquiry->left = 1;
@@ -304,7 +305,7 @@ static void ask_together(struct inquiry *inquiry, struct rls_desk *desk)
 
 static void ask_apart(struct inquiry *inquiry, const struct rls_desk *desk)
 {
-    for (size_t i = 0; i < inquiry->count; i++) {
+    for (size_t i = 0; i < inquiry->item_count; i++) {
         struct item *item = &inquiry->items[i];
         item->request = desk->requests[i];
         if (desk->identities[i].refused != NULL)
@@ -350,7 +351,8 @@ void rls_start(struct turn *turn, const struct rls_call *call, weir_ns wait, rls
 {
     struct worker *worker = turn->conn->worker;
     struct rls_desk *desk = desk_of(worker);
-    size_t item_count = is_apart(turn) ? call->count : 1;
+    bool is_each = is_apart(turn);
+    size_t item_count = is_each ? call->count : 1;
     const char *why = why_not(call);
     if (why != NULL) {
         done(turn, RLS_INVALID, why, NULL);
@@ -363,8 +365,8 @@ void rls_start(struct turn *turn, const struct rls_call *call, weir_ns wait, rls
     }
     if (turn_reserve(turn, item_count, false)) {
         for (size_t i = 0; i < call->count; i++)
-            describe(worker, call, i, is_apart(turn) ? 0 : wait);
-        if (is_apart(turn))
+            describe(worker, call, i, is_each ? 0 : wait);
+        if (is_each)
             ask_apart(inquiry, desk);
         else
             ask_together(inquiry, desk);

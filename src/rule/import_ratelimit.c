@@ -233,7 +233,7 @@ static void comment(struct import *import, struct text *text, const char *before
 
 static void add_when(struct import *import, struct text *text, struct ratelimit_domain *domain, uint32_t node)
 {
-    uint32_t way[RATELIMIT_DEPTH_MAX];
+    uint32_t way[RATELIMIT_DEPTH_MAX] = { 0 };
     unsigned depth = way_to(domain, node, way);
     struct text keys = { .region = import->region };
     for (unsigned i = 0; i < depth; i++) {
@@ -259,7 +259,7 @@ static void add_when(struct import *import, struct text *text, struct ratelimit_
 /* Counted by each entry whose value is not fixed. An empty value is a value there, and absent here: hence `share`. */
 static void add_key(struct text *text, const struct ratelimit_domain *domain, uint32_t node)
 {
-    uint32_t way[RATELIMIT_DEPTH_MAX];
+    uint32_t way[RATELIMIT_DEPTH_MAX] = { 0 };
     unsigned depth = way_to(domain, node, way), count = 0;
     bool may_be_empty = false;
     text_put(text, "    key: [");
