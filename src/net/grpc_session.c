@@ -260,7 +260,8 @@ static void write_error(struct turn *turn, unsigned status, const char *detail, 
                         struct slice extra, struct text *out)
 {
     (void)extra;
-    turn->call->code = (uint8_t)code_of(status);
+    if (turn->call != NULL)
+        turn->call->code = (uint8_t)code_of(status);
     if (field.len > 0) {
         text_slice_add(out, field);
         text_literal(out, ": ");
@@ -287,9 +288,21 @@ static void write_kept(struct turn *turn, bool ends)
     (void)turn, (void)ends; /* it was taken when it was done */
 }
 
+static void refuse(struct conn *conn)
+{
+    if (conn->grpc == NULL)
+        conn_break(conn);
+    else
+        grpc_end(conn, NGHTTP2_ENHANCE_YOUR_CALM, "too_much_unread");
+}
+
 static void take(struct turn *turn, const struct text *text)
 {
     struct grpc_call *call = turn->call;
+    if (call == NULL) { /* conn_refuse(): of the connection, and no call's */
+        refuse(turn->conn);
+        return;
+    }
     turn->call = NULL;
     call->turn = NULL;
     if (call->code == GRPC_OK)

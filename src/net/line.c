@@ -213,8 +213,9 @@ void line_advance(struct conn *conn)
 bool turn_enter(struct turn *turn)
 {
     struct conn *conn = turn->conn;
-    bool may_enter = !conn->is_active && turn == conn->first && conn->worker->out.len == 0
-                     && conn->protocol->take == NULL; /* else all that are answered now are sent with one write */
+    bool may_enter =
+        !conn->is_active && turn == conn->first && conn->worker->out.len == 0
+        && conn->protocol->take == NULL; /* else all that are answered now are sent with one write */
     if (may_enter)
         conn_enter(conn);
     return may_enter;
