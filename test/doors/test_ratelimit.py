@@ -361,6 +361,7 @@ class Reload(Case):
                         limits = weir.ask('GET', '/v1/limits').json['limits']
                         rates = {each['rate'] for each in limits}
                         self.assertEqual(len(rates), 1, rates)
+                    self.assertGreater(weir.metric('weir_reload_total{result="ok"}'), 1)
                 finally:
                     is_over.set()
                     thread.join()
