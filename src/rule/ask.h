@@ -41,6 +41,12 @@ int questions_write(const struct rules *rules, const struct weir_request *reques
 int questions_write_refund(const struct rules *rules, const struct weir_request *request,
                            struct questions *out);
 
+/* weir_request_is_peek(), nearly always of one request. */
+static inline bool asks_are_peek(const struct weir_request *request)
+{
+    return request->also == NULL ? request->is_peek : weir_request_is_peek(request);
+}
+
 /* Whether values of the attribute may be written anew, among the request's values. */
 static inline bool attribute_is_rewritten(const struct rules *rules, unsigned number)
 {

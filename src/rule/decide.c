@@ -206,8 +206,7 @@ static int decide(const struct weir_contract *contract, struct asking asking,
 int weir_contract_decide(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                          struct weir_answer *out)
 {
-    return decide(contract, (struct asking){ .now = now, .is_peek = weir_request_is_peek(request) }, request,
-                  out);
+    return decide(contract, (struct asking){ .now = now, .is_peek = asks_are_peek(request) }, request, out);
 }
 
 int weir_contract_admit(const struct weir_contract *contract, const struct weir_attribute *attributes,
@@ -224,16 +223,13 @@ int weir_contract_admit(const struct weir_contract *contract, const struct weir_
 int weir_contract_reserve(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                           weir_ns hold, struct weir_answer *out, struct weir_reservation *ticket)
 {
-    struct asking asking = {
-        .now = now, .is_peek = weir_request_is_peek(request), .ticket = ticket, .hold = hold
-    };
+    struct asking asking = { .now = now, .is_peek = asks_are_peek(request), .ticket = ticket, .hold = hold };
     return decide(contract, asking, request, out);
 }
 
 int weir_contract_acquire(const struct weir_contract *contract, const struct weir_request *request, weir_ns now,
                           struct weir_answer *out, struct weir_permit *permit)
 {
-    return decide(contract,
-                  (struct asking){ .now = now, .is_peek = weir_request_is_peek(request), .permit = permit },
+    return decide(contract, (struct asking){ .now = now, .is_peek = asks_are_peek(request), .permit = permit },
                   request, out);
 }

@@ -168,7 +168,7 @@ static int begin_once(const struct rules *rules, const struct weir_request *requ
                       struct weir_waiter *waiter, struct weir_answer *out, struct weir_shared *shared)
 {
     struct questions questions;
-    bool is_peek = weir_request_is_peek(request);
+    bool is_peek = asks_are_peek(request);
     int error = questions_write(rules, request, &questions, NULL);
     if (error != 0)
         return error;

@@ -80,14 +80,6 @@ int own_ask(const struct rules *rules, const struct weir_request *request, struc
     return 0;
 }
 
-void own_hide(struct weir_answer *answer, size_t limit_count)
-{
-    for (size_t i = answer->count; i > 0 && answer->each[i - 1].limit >= (weir_limit_id)limit_count; i--)
-        answer->each[i - 1].limit = WEIR_NO_LIMIT;
-    if (answer->decision.limit >= (weir_limit_id)limit_count)
-        answer->decision.limit = WEIR_NO_LIMIT;
-}
-
 int weir_contract_throttle(const struct weir_contract *contract, const void *key, size_t len, uint64_t cost,
                            uint64_t tolerance, bool is_peek, weir_ns now, struct weir_decision *out)
 {

@@ -24,6 +24,12 @@ static inline bool is_hidden(const struct rules *rules, weir_limit_id limit)
 }
 
 /* An answer's limits that are none of the contract's have no number. */
-void own_hide(struct weir_answer *answer, size_t limit_count);
+static inline void own_hide(struct weir_answer *answer, size_t limit_count)
+{
+    for (size_t i = answer->count; i > 0 && answer->each[i - 1].limit >= (weir_limit_id)limit_count; i--)
+        answer->each[i - 1].limit = WEIR_NO_LIMIT;
+    if (answer->decision.limit >= (weir_limit_id)limit_count)
+        answer->decision.limit = WEIR_NO_LIMIT;
+}
 
 #endif

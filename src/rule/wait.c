@@ -102,7 +102,7 @@ static int start_once(const struct weir_contract *contract, const struct rules *
     int error = questions_write(rules, request, &questions, NULL);
     if (error != 0)
         return error;
-    struct asking asking = { .rules = rules, .now = now, .is_peek = weir_request_is_peek(request) };
+    struct asking asking = { .rules = rules, .now = now, .is_peek = asks_are_peek(request) };
     if (rules->is_apart && questions_have_shared(rules, &questions))
         return shared_decide_away(contract, &asking, &questions, waiter, out);
     return wait_questions(&asking, &questions, request->wait, waiter, out);
