@@ -210,7 +210,7 @@ class Limit:
         if same(self.SIZE):
             self.models, self.sizes = old.models, old.sizes
             self.states, self.since, self.is_plain = old.states, old.since, old.is_plain
-            return "kept"
+            return "kept" if same(("lease",)) else "resized"  # how it is handed out is part of its size, and counts nothing
         self.since, self.is_plain = at, False
         if any(len(models) == 2 for models in [old.models, *filter(None, old.sizes.values())]):
             # What was rounded before stays rounded: from now on both accounts are kept.
