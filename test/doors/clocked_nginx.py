@@ -123,7 +123,7 @@ class Attribute(ctypes.Structure):
 
 class Request(ctypes.Structure):
     _fields_ = [('attributes', ctypes.POINTER(Attribute)), ('count', ctypes.c_size_t), ('cost', ctypes.c_uint64),
-                ('is_peek', ctypes.c_bool), ('wait', ctypes.c_uint64)]
+                ('is_peek', ctypes.c_bool), ('wait', ctypes.c_uint64), ('also', ctypes.c_void_p), ('own', ctypes.c_void_p)]
 
 
 class Decision(ctypes.Structure):
@@ -134,7 +134,7 @@ class Decision(ctypes.Structure):
 
 class Answer(ctypes.Structure):
     _fields_ = [('decision', Decision), ('limits', ctypes.c_void_p), ('count', ctypes.c_size_t),
-                ('watched', ctypes.c_uint64), ('each', Decision * 64)]
+                ('watched', ctypes.c_uint64), ('each', Decision * 64), ('asked_by', ctypes.c_uint8 * 64)]
 
 
 class Part(ctypes.Structure):
