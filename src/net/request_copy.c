@@ -66,12 +66,18 @@ _Static_assert(_Alignof(struct weir_request) == _Alignof(struct weir_attribute)
                    && sizeof(struct request_copy) % _Alignof(struct weir_request) == 0,
                "they stand behind each other");
 
+/* What a request has beside its text. */
+static size_t structs_len(const struct weir_request *request)
+{
+    return request->attribute_count * sizeof *request->attributes
+           + (request->own == NULL ? 0 : sizeof *request->own);
+}
+
 struct request_copy *request_copy_new(const struct weir_request *request)
 {
-    size_t structs = 0, bytes = 0;
-    for (const struct weir_request *one = request; one != NULL; one = one->also) {
-        structs += one == request ? 0 : sizeof *one;
-        structs += one->attribute_count * sizeof *one->attributes + (one->own == NULL ? 0 : sizeof *one->own);
+    size_t structs = structs_len(request), bytes = text_len(request);
+    for (const struct weir_request *one = request->also; one != NULL; one = one->also) {
+        structs += sizeof *one + structs_len(one);
         bytes += text_len(one);
     }
     struct request_copy *made = malloc(sizeof *made + structs + bytes);

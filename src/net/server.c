@@ -129,7 +129,8 @@ static int load_contract(struct server *server)
     tell_diagnostics(diagnostics);
     if (diagnostics == NULL && result != 0)
         (void)fprintf(stderr, "weir: %s: %s\n", path,
-                      result == WEIR_ERR_BUSY ? RATELIMIT_BUSY : weir_error_text(result)); /* nowhere else to say it */
+                      result == WEIR_ERR_BUSY ? RATELIMIT_BUSY
+                                              : weir_error_text(result)); /* nowhere else to say it */
     weir_diagnostics_free(diagnostics);
     if (result != 0)
         return EXIT_WRONG;
