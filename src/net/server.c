@@ -307,12 +307,15 @@ static size_t connection_count(const struct server *server)
     return total;
 }
 
-/* Stop accepting; the loop ends with its last handle. */
+/* Stop accepting; the loop ends with its last handle. The signals get back their default action before the drain is
+ * announced: whoever reads of it and sends a second one ends the process. */
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct control *control = handle->data;
     if (control->server->is_draining)
         return;
+    close_handle(&control->terminate);
+    close_handle(&control->interrupt);
     log_event(
         LOG_INFO, "draining", "signal=%s waiting=%zu connections=%zu", number == SIGTERM ? "SIGTERM" : "SIGINT",
         __atomic_load_n(&control->server->parked_count, __ATOMIC_RELAXED), connection_count(control->server));
@@ -320,8 +323,6 @@ static void on_signal(uv_signal_t *handle, int number)
     __atomic_store_n(&control->server->is_draining, true, __ATOMIC_RELAXED);
     doors_stop(&control->doors);
     reload_stop(&control->server->reload);
-    close_handle(&control->terminate);
-    close_handle(&control->interrupt);
     close_handle(&control->second);
 }
 
