@@ -17,6 +17,19 @@
 
 /* ---- One limit --------------------------------------------------------------------------------------------- */
 
+/* A bucket whose key has its cell. False: nothing was done; look closer. */
+static inline __attribute__((always_inline)) bool take_hot(const struct weir_set *set, weir_limit_id id,
+                                                           const struct shape *shape, uint64_t hash,
+                                                           uint64_t cost, weir_ns stamp,
+                                                           struct weir_decision *out)
+{
+    struct store_answer answer;
+    if (shape == NULL || !hot_take(set->weir->store, shape, hash, stamp, cost, &answer))
+        return false;
+    write_decision(set->weir, id, shape, &answer, out);
+    return true;
+}
+
 static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir, weir_limit_id id,
                                                                const void *key, size_t len, uint64_t cost,
                                                                weir_ns now, unsigned stance,
@@ -33,9 +46,9 @@ static inline __attribute__((always_inline)) int check_or_peek(struct weir *weir
         const struct shape *shape = set_shape(set, limit, hash);
         weir_ns stamp = set_to_stamp(weir, now);
         struct store_answer answer;
-        bool is_decided =
-            stance == STORE_TAKE && shape != NULL && hot_take(weir->store, shape, hash, stamp, cost, &answer);
-        if (__builtin_expect(!is_decided, 0) && !decide_one(set, shape, hash, cost, stamp, stance, &answer))
+        if (__builtin_expect(stance == STORE_TAKE && take_hot(set, id, shape, hash, cost, stamp, out), 1))
+            return 0;
+        if (!decide_one(set, shape, hash, cost, stamp, stance, &answer))
             continue;
         write_decision(weir, id, shape, &answer, out);
         return 0;
@@ -127,10 +140,31 @@ int weir_check_batch(struct weir *weir, const struct weir_ask *asks, size_t coun
 
 /* ---- Several limits ------------------------------------------------------------------------------------------ */
 
+/*
+ * Nearly every request meets one limit, and of one the hot path is the whole composite: one exchange, or nothing. False:
+ * nothing was done, and composite_gather() says what is wrong or special with the ask.
+ */
+static bool admit_alone(const struct weir_set *set, const struct weir_ask *ask, weir_ns now,
+                        struct weir_decision *each, struct weir_decision *out)
+{
+    const struct limit *limit = set_limit(set, ask->limit);
+    if (limit == NULL || ask->key_len > WEIR_KEY_MAX || ask->retry_id != NULL || ask->is_within)
+        return false;
+    uint64_t hash = set_hash(limit, ask->key, ask->key_len);
+    const struct shape *shape = set_shape(set, limit, hash);
+    if (!take_hot(set, ask->limit, shape, hash, ask->cost, set_to_stamp(set->weir, now), out))
+        return false;
+    if (each != NULL)
+        each[0] = *out;
+    return true;
+}
+
 static int admit(const struct weir_set *set, const struct weir_ask *asks, size_t count, weir_ns now,
                  bool is_peek, struct weir_decision *each, struct weir_decision *out)
 {
     struct composite all;
+    if (count == 1 && !is_peek && admit_alone(set, asks, now, each, out))
+        return 0;
     int code = composite_gather(set, asks, count, &all);
     if (code != 0)
         return code;

@@ -58,4 +58,20 @@ static inline uint64_t load_le64(const void *from)
     return value;
 }
 
+/* Up to 7 bytes, the first lowest: as load_le64() of them with zeros behind, and no byte beyond is read. */
+static inline uint64_t load_le_short(const void *from, size_t len)
+{
+    const unsigned char *at = from;
+    if (len >= 4) {
+        uint64_t first = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        const unsigned char *last = at + len - 4; /* some of them twice */
+        uint64_t rest = last[0] | (uint32_t)last[1] << 8 | (uint32_t)last[2] << 16 | (uint32_t)last[3] << 24;
+        return first | rest << (8 * (len - 4));
+    }
+    if (len == 0)
+        return 0;
+    size_t middle = len / 2, last = len - 1;
+    return at[0] | (uint64_t)at[middle] << (8 * middle) | (uint64_t)at[last] << (8 * last);
+}
+
 #endif

@@ -68,14 +68,9 @@ static inline void siphash_absorb(struct siphash *s, const void *bytes, size_t l
 /* The bytes behind the last whole block, low ones first. Longer keys have bytes before them to load as well. */
 static inline uint64_t siphash_tail_(const unsigned char *at, size_t whole, size_t rest)
 {
-    uint64_t tail = 0;
     if (rest == 0)
         return 0;
-    if (whole > 0)
-        return load_le64(at + whole + rest - 8) >> (64 - 8 * rest);
-    for (size_t i = 0; i < rest; i++)
-        tail |= (uint64_t)at[i] << (8 * i);
-    return tail;
+    return whole > 0 ? load_le64(at + whole + rest - 8) >> (64 - 8 * rest) : load_le_short(at, rest);
 }
 
 /*

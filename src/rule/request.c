@@ -35,25 +35,38 @@ static struct slice value_of(const struct weir_attribute *attribute)
     return attribute->len > 0 ? (struct slice){ attribute->value, attribute->len } : slice_of(attribute->value);
 }
 
+/* Whether any of eight bytes is a control byte: below 0x20, or 0x7f. May say yes of bytes from 0x80 on. */
+static inline bool may_have_control(uint64_t bytes)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t below = bytes - 0x20 * ones;
+    uint64_t del = (bytes ^ 0x7f * ones) - ones;
+    return ((below | del | bytes) & 0x80 * ones) != 0;
+}
+
 /* The index of the first control byte, or the length. */
 static size_t find_control(struct slice value)
 {
     size_t i = 0;
+    while (i + 8 <= value.len && !may_have_control(load_le64(value.at + i)))
+        i += 8;
     while (i < value.len && (unsigned char)value.at[i] >= 0x20 && value.at[i] != 0x7f)
         i++;
     return i;
 }
 
-static int check_form(const struct weir_request *request, size_t index, struct slice name, struct slice value,
+/* names[index] is the one that is looked at; those before it were. */
+static int check_form(const struct slice *names, size_t index, bool is_known, struct slice value,
                       struct weir_fault *fault)
 {
     struct shown name_shown;
-    if (!attribute_name_is_valid(name))
+    struct slice name = names[index];
+    if (!is_known && !attribute_name_is_valid(name))
         return refuse(fault, index,
                       "attribute name '%s' is not 1 to 32 of a-z, 0-9 and '-', beginning with a letter",
                       shown(name, &name_shown));
     for (size_t i = 0; i < index; i++)
-        if (slice_equals(name, slice_of(request->attributes[i].name)))
+        if (slice_equals(name, names[i]))
             return refuse(fault, index, "attribute '%s' is given twice", name.at);
     if (value.len > WEIR_ATTRIBUTE_MAX)
         return refuse(fault, index, "the value of '%s' has %zu bytes: at most %d are allowed", name.at,
@@ -115,13 +128,14 @@ int request_read(const struct rules *rules, const struct weir_request *request, 
     memset(out->values, 0, rules->attributes.count * sizeof *out->values);
     out->has_ip = false;
     out->ip_group = (struct slice){ NULL, 0 };
+    struct slice names[WEIR_ATTRIBUTES_MAX];
     for (size_t i = 0; i < request->attribute_count; i++) {
-        struct slice name = slice_of(request->attributes[i].name);
+        struct slice name = names[i] = slice_of(request->attributes[i].name);
         struct slice value = value_of(&request->attributes[i]);
-        int error = check_form(request, i, name, value, fault);
+        unsigned number = attribute_find(&rules->attributes, name);
+        int error = check_form(names, i, number != ATTRIBUTE_NONE, value, fault);
         if (error != 0)
             return error;
-        unsigned number = attribute_find(&rules->attributes, name);
         if (number == ATTRIBUTE_NONE || value.len == 0)
             continue;
         error = spell(rules, number, i, value, out, fault);

@@ -548,6 +548,32 @@ static void says_what_is_wrong_with_a_request(void **state)
     weir_contract_free(contract);
 }
 
+/* Values are read eight bytes at a time: each byte at each place, of lengths around a word. */
+static void a_control_byte_is_found_wherever_it_stands(void **state)
+{
+    (void)state;
+    struct weir_contract *contract = load("weir: 1\nlimits: [{ name: k, key: [t], rate: 1/m, burst: 1 }]\n");
+    for (size_t len = 1; len <= 24; len++)
+        for (size_t at = 0; at < len; at++)
+            for (unsigned byte = 0; byte < 256; byte++) {
+                char *value = memset(test_malloc(len), '~', len); /* not one byte more */
+                value[at] = (char)byte;
+                struct weir_attribute attribute = { "t", value, len };
+                struct weir_request request = { &attribute, 1, 1, false };
+                struct weir_fault fault = { 0 };
+                bool is_control = byte < 0x20 || byte == 0x7f;
+                char message[sizeof fault.message] = "";
+                if (is_control)
+                    snprintf(message, sizeof message,
+                             "the value of 't' has a control byte (0x%02x) at index %zu", byte, at);
+                int error = weir_contract_validate(contract, &request, &fault);
+                assert_int_equal(error, is_control ? WEIR_ERR_ATTRIBUTE : 0);
+                assert_string_equal(fault.message, message);
+                test_free(value);
+            }
+    weir_contract_free(contract);
+}
+
 static void a_bad_escape_is_refused_whoever_reads_the_path(void **state)
 {
     (void)state;
@@ -653,6 +679,7 @@ int main(void)
         cmocka_unit_test(other_spellings_meet_the_same_budget),
         cmocka_unit_test(networks_see_the_whole_address),
         cmocka_unit_test(says_what_is_wrong_with_a_request),
+        cmocka_unit_test(a_control_byte_is_found_wherever_it_stands),
         cmocka_unit_test(a_bad_escape_is_refused_whoever_reads_the_path),
         cmocka_unit_test(thirty_two_attributes),
         cmocka_unit_test(sixty_four_limits),
