@@ -181,7 +181,7 @@ void grpc_pump(struct conn *conn)
 {
     nghttp2_session *h2 = conn->grpc->h2;
     const uint8_t *at;
-    ssize_t len;
+    ssize_t len = 0;
     while (!conn->is_gone && conn->stream.unsent < UNSENT_MAX && (len = nghttp2_session_mem_send(h2, &at)) > 0)
         line_write(conn, (const char *)at, (size_t)len);
     if (!conn->is_gone && conn->stream.unsent < UNSENT_MAX && len < 0)
