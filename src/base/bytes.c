@@ -4,14 +4,45 @@
  */
 #include "base/bytes.h"
 
-bool slice_equals_fold(struct slice x, struct slice y)
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/*
+ * Eight bytes, A to Z in lower case. The low seven bits of each are added to what takes 'A', and what is behind 'Z', to the
+ * eighth; no sum reaches the next byte.
+ */
+static uint64_t lower_eight(uint64_t bytes)
 {
-    if (x.len != y.len)
-        return false;
-    for (size_t i = 0; i < x.len; i++)
-        if (ascii_lower(x.at[i]) != ascii_lower(y.at[i]))
+    uint64_t low = bytes & EACH(0x7f);
+    uint64_t from_a = low + EACH(0x80 - 'A');
+    uint64_t behind_z = low + EACH(0x80 - 'Z' - 1);
+    uint64_t is_upper = (from_a ^ behind_z) & ~bytes & EACH(0x80);
+    return bytes | is_upper >> 2;
+}
+
+bool bytes_equal_fold(const char *x, const char *y, size_t len)
+{
+    for (; len >= 8; x += 8, y += 8, len -= 8)
+        if (lower_eight(load_le64(x)) != lower_eight(load_le64(y)))
             return false;
-    return true;
+    return lower_eight(load_le_short(x, len)) == lower_eight(load_le_short(y, len));
+}
+
+/* Whether one of eight bytes is a control byte, or not ASCII. */
+static bool is_worth_a_look(uint64_t bytes)
+{
+    uint64_t below = bytes - EACH(0x20);
+    uint64_t del = (bytes ^ EACH(0x7f)) - EACH(1);
+    return ((below | del | bytes) & EACH(0x80)) != 0;
+}
+
+size_t slice_find_control(struct slice text)
+{
+    size_t i = 0;
+    while (i + 8 <= text.len && !is_worth_a_look(load_le64(text.at + i)))
+        i += 8;
+    while (i < text.len && (unsigned char)text.at[i] >= 0x20 && text.at[i] != 0x7f)
+        i++;
+    return i;
 }
 
 bool bytes_equal_constant_time(const void *x, const void *y, size_t len)

@@ -30,8 +30,17 @@ static inline bool slice_equals(struct slice x, struct slice y)
     return x.len == y.len && (x.len == 0 || memcmp(x.at, y.at, x.len) == 0);
 }
 
-/* The same, and ASCII letters in any case. */
-bool slice_equals_fold(struct slice x, struct slice y);
+/* Whether two runs of `len` bytes are the same but for the case of ASCII letters. */
+bool bytes_equal_fold(const char *x, const char *y, size_t len);
+
+/* The same of slices; most that are compared differ in length. */
+static inline bool slice_equals_fold(struct slice x, struct slice y)
+{
+    return x.len == y.len && bytes_equal_fold(x.at, y.at, x.len);
+}
+
+/* The index of the first control byte (below 0x20, or 0x7f), or the length. */
+size_t slice_find_control(struct slice text);
 
 static inline char ascii_lower(char c)
 {

@@ -8,7 +8,18 @@
 
 static bool is_host_byte(unsigned char c)
 {
-    return c > ' ' && c != 0x7f && strchr(",/\\@?#", c) == NULL;
+    switch (c) {
+    case ',':
+    case '/':
+    case '\\':
+    case '@':
+    case '?':
+    case '#':
+    case 0x7f:
+        return false;
+    default:
+        return c > ' ';
+    }
 }
 
 /* Without `:port`. A port is digits or nothing; a second colon outside brackets means a bare IPv6 address. */

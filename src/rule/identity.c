@@ -45,10 +45,7 @@ static void refuse(struct reader *reader, const char *attribute)
 
 static bool has_control_byte(struct slice text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
-            return true;
-    return false;
+    return slice_find_control(text) < text.len;
 }
 
 static void add(struct reader *reader, const char *attribute, struct slice value)

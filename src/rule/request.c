@@ -35,26 +35,6 @@ static struct slice value_of(const struct weir_attribute *attribute)
     return attribute->len > 0 ? (struct slice){ attribute->value, attribute->len } : slice_of(attribute->value);
 }
 
-/* Whether any of eight bytes is a control byte: below 0x20, or 0x7f. May say yes of bytes from 0x80 on. */
-static inline bool may_have_control(uint64_t bytes)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t below = bytes - 0x20 * ones;
-    uint64_t del = (bytes ^ 0x7f * ones) - ones;
-    return ((below | del | bytes) & 0x80 * ones) != 0;
-}
-
-/* The index of the first control byte, or the length. */
-static size_t find_control(struct slice value)
-{
-    size_t i = 0;
-    while (i + 8 <= value.len && !may_have_control(load_le64(value.at + i)))
-        i += 8;
-    while (i < value.len && (unsigned char)value.at[i] >= 0x20 && value.at[i] != 0x7f)
-        i++;
-    return i;
-}
-
 /* names[index] is the one that is looked at; those before it were. */
 static int check_form(const struct slice *names, size_t index, bool is_known, struct slice value,
                       struct weir_fault *fault)
@@ -71,7 +51,7 @@ static int check_form(const struct slice *names, size_t index, bool is_known, st
     if (value.len > WEIR_ATTRIBUTE_MAX)
         return refuse(fault, index, "the value of '%s' has %zu bytes: at most %d are allowed", name.at,
                       value.len, WEIR_ATTRIBUTE_MAX);
-    size_t control = find_control(value);
+    size_t control = slice_find_control(value);
     if (control < value.len)
         return refuse(fault, index, "the value of '%s' has a control byte (0x%02x) at index %zu", name.at,
                       (unsigned char)value.at[control], control);
@@ -156,7 +136,7 @@ bool request_value_fits(const struct rules *rules, unsigned number, struct slice
 {
     struct request_values unused;
     const struct attribute_slot *slot = &rules->attributes.slots[number];
-    return value.len <= WEIR_ATTRIBUTE_MAX && find_control(value) == value.len
+    return value.len <= WEIR_ATTRIBUTE_MAX && slice_find_control(value) == value.len
            && spell(rules, number, 0, value, &unused, NULL) == 0
            && (!slot->is_cost || check_cost(0, slot->name, value, NULL) == 0);
 }

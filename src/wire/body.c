@@ -244,10 +244,7 @@ static const char *keep_name(struct json *json, struct slice name)
 
 static bool has_control(struct slice text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
-            return true;
-    return false;
+    return slice_find_control(text) < text.len;
 }
 
 static bool read_attribute_value(struct body *body, const char *member, struct weir_attribute *attribute,
