@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench_rls.c - what a call of Envoy's rate limit service costs to read, and its answer to write: by protobuf-c beside the same by
- * hand, the words of the answer (statuses, headers), and all of it as JSON.
+ * bench_rls.c - what a call of Envoy's rate limit service costs to read, and its answer to write: beside the least that does it for
+ * this one call, the words of the answer (statuses, headers), and all of it as JSON.
  *
  * The call is Envoy's usual one, a descriptor of one entry; the answer allows it under one limit.
  */
@@ -15,7 +15,7 @@ struct place {
     struct weir_answer decided;
     struct rls_call call;
     struct rls_answer answer;
-    char room[RLS_ROOM], written[RLS_ANSWER_MAX];
+    char room[RLS_CALL_MAX], written[RLS_ANSWER_MAX];
 };
 
 static const unsigned char bytes[] = {
@@ -29,14 +29,14 @@ static const struct weir_contract_limit per_ip = {
     .name = "per-ip", .algorithm = WEIR_FIXED_WINDOW, .capacity = 10, .window = WEIR_SECOND
 };
 
-static uint64_t by_protobuf_c(void *context, uint64_t count)
+static uint64_t in_full(void *context, uint64_t count)
 {
     struct place *place = context;
     const char *why;
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) {
         struct text out = text_of(place->written, sizeof place->written);
-        if (rls_read(place->message, place->room, sizeof place->room, &place->call, &why) != RLS_GOOD)
+        if (rls_read(place->message, &place->call, &why) != RLS_GOOD)
             return 0;
         place->answer.statuses[0].remaining = (uint32_t)i & 7;
         rls_write(&place->answer, &out);
@@ -45,7 +45,7 @@ static uint64_t by_protobuf_c(void *context, uint64_t count)
     return sum;
 }
 
-/* ---- The same by hand ------------------------------------------------------------------------------------- */
+/* ---- The least: no merging, no limit of its own, lengths below 128 ----------------------------------------- */
 
 static bool varint(struct slice *from, uint64_t *out)
 {
@@ -81,7 +81,7 @@ static bool field(struct slice *from, unsigned *tag, uint64_t *value, struct sli
     return true;
 }
 
-static bool entry_by_hand(struct slice from, struct weir_entry *out)
+static bool entry_at_least(struct slice from, struct weir_entry *out)
 {
     unsigned tag;
     uint64_t value;
@@ -98,7 +98,7 @@ static bool entry_by_hand(struct slice from, struct weir_entry *out)
     return out->key_len > 0;
 }
 
-static bool descriptor_by_hand(struct slice from, struct rls_call *call, size_t *used)
+static bool descriptor_at_least(struct slice from, struct rls_call *call, size_t *used)
 {
     unsigned tag;
     uint64_t value;
@@ -110,12 +110,12 @@ static bool descriptor_by_hand(struct slice from, struct rls_call *call, size_t 
         if (!field(&from, &tag, &value, &part)
             || (tag == 1
                 && (descriptor->entry_count++ == WEIR_ENTRIES_MAX
-                    || !entry_by_hand(part, &call->entries[(*used)++]))))
+                    || !entry_at_least(part, &call->entries[(*used)++]))))
             return false;
     return true;
 }
 
-static bool read_by_hand(struct slice from, struct rls_call *call)
+static bool read_at_least(struct slice from, struct rls_call *call)
 {
     unsigned tag;
     uint64_t value, hits = 1;
@@ -129,7 +129,7 @@ static bool read_by_hand(struct slice from, struct rls_call *call)
             call->domain = part;
         else if (tag == 3)
             hits = value;
-        else if (tag == 2 && (call->count == WEIR_DESCRIPTORS_MAX || !descriptor_by_hand(part, call, &used)))
+        else if (tag == 2 && (call->count == WEIR_DESCRIPTORS_MAX || !descriptor_at_least(part, call, &used)))
             return false;
     }
     for (size_t i = 0; i < call->count; i++)
@@ -147,7 +147,7 @@ static unsigned char *put(unsigned char *to, unsigned tag, uint64_t value)
 }
 
 /* Of lengths below 128, which this one's are. */
-static size_t write_by_hand(const struct rls_answer *answer, unsigned char *at)
+static size_t write_at_least(const struct rls_answer *answer, unsigned char *at)
 {
     const struct rls_status *status = &answer->statuses[0];
     unsigned char *to = put(at, 1, answer->overall), *inside, *limit;
@@ -172,15 +172,15 @@ static size_t write_by_hand(const struct rls_answer *answer, unsigned char *at)
     return (size_t)(to - at);
 }
 
-static uint64_t by_hand(void *context, uint64_t count)
+static uint64_t at_least(void *context, uint64_t count)
 {
     struct place *place = context;
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) {
-        if (!read_by_hand(place->message, &place->call))
+        if (!read_at_least(place->message, &place->call))
             return 0;
         place->answer.statuses[0].remaining = (uint32_t)i & 7;
-        sum += write_by_hand(&place->answer, (unsigned char *)place->written) + place->call.asked[0].hits;
+        sum += write_at_least(&place->answer, (unsigned char *)place->written) + place->call.asked[0].hits;
     }
     return sum;
 }
@@ -202,7 +202,7 @@ static uint64_t with_words(void *context, uint64_t count)
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) {
         struct text out = text_of(place->written, sizeof place->written);
-        if (rls_read(place->message, place->room, sizeof place->room, &place->call, &why) != RLS_GOOD)
+        if (rls_read(place->message, &place->call, &why) != RLS_GOOD)
             return 0;
         say(place, i);
         rls_write(&place->answer, &out);
@@ -239,24 +239,24 @@ int main(void)
         place->decided.each[0] =
             (struct weir_decision){ .outcome = WEIR_ALLOW, .capacity = 10, .reset_at = WEIR_SECOND };
         place->decided.decision = place->decided.each[0];
-        if (by_protobuf_c(place, 1) == 0)
+        if (in_full(place, 1) == 0)
             return 1;
         say(place, 1);
         place->answer.header_count = 0;
     }
-    if (by_protobuf_c(&places[0], 8) != by_hand(&places[1], 8)) { /* they write the same */
+    if (in_full(&places[0], 8) != at_least(&places[1], 8)) { /* they write the same */
         fprintf(stderr, "bench_rls: the two sides differ\n");
         return 1;
     }
-    measure_row(&(struct row){ "rls: read a call, write its answer / by hand",
+    measure_row(&(struct row){ "rls: read a call, write its answer / the least",
                                0,
-                               { "protobuf-c", by_protobuf_c, &places[0] },
-                               { "by hand", by_hand, &places[1] },
+                               { "in full", in_full, &places[0] },
+                               { "at least", at_least, &places[1] },
                                2000 });
     measure_row(&(struct row){ "rls: the same with statuses and headers of a decision / without",
                                0,
                                { "with", with_words, &places[2] },
-                               { "without", by_protobuf_c, &places[0] },
+                               { "without", in_full, &places[0] },
                                2000 });
     measure_row(&(struct row){ "rls: as JSON / as protobuf",
                                0,

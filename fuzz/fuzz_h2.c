@@ -41,7 +41,7 @@ static void require(bool holds)
 /* ---- Deciding ---------------------------------------------------------------------------------------------------------- */
 
 static struct rls_call room;
-static char text_room[RLS_ROOM];
+static char text_room[RLS_ANSWER_MAX];
 static struct turn *late[4096];
 static rls_done *late_done[4096];
 static size_t late_count;

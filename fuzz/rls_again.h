@@ -145,7 +145,7 @@ static inline void require_same(const struct rls_call *x, const struct rls_call 
 /* Written by hand and read again it is the same. */
 static inline void require_again(const struct rls_call *call)
 {
-    static char written[4 * RLS_CALL_MAX], room[RLS_ROOM];
+    static char written[4 * RLS_CALL_MAX];
     static struct rls_call again;
     struct text text = text_of(written, sizeof written);
     const char *why = NULL;
@@ -153,7 +153,7 @@ static inline void require_again(const struct rls_call *call)
     put_call(&text, call);
     if (text.len > RLS_CALL_MAX) /* it is longer by hand */
         return;
-    require(rls_read(text_slice(&text), room, sizeof room, &again, &why) == RLS_GOOD);
+    require(rls_read(text_slice(&text), &again, &why) == RLS_GOOD);
     require_same(call, &again);
 }
 

@@ -30,9 +30,8 @@ static bool is_known(struct slice service)
 /* What the message asks for; false: it was answered that it is none. */
 static bool read_service(struct grpc_call *call, struct slice message, bool *known)
 {
-    char room[GRPC_HEALTH_ROOM];
     struct slice service;
-    if (!grpc_health_read(message, room, sizeof room, &service)) {
+    if (!grpc_health_read(message, &service)) {
         grpc_deny(call, GRPC_INVALID_ARGUMENT, SLICE("not a HealthCheckRequest"));
         return false;
     }

@@ -115,8 +115,7 @@ static void ask(struct turn *turn, struct slice message)
     const struct grpc_call *call = turn->call;
     struct rls_call *room = rls_room(worker);
     const char *why = "out of memory";
-    enum rls_fault fault =
-        room == NULL ? RLS_TOO_MUCH : rls_read(message, rls_text_room(worker), RLS_ROOM, room, &why);
+    enum rls_fault fault = room == NULL ? RLS_TOO_MUCH : rls_read(message, room, &why);
     if (fault == RLS_BAD)
         fail(turn, GRPC_INVALID_ARGUMENT, 400, why);
     else if (fault != RLS_GOOD)

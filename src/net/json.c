@@ -41,7 +41,8 @@ void handle_json(struct request *request)
     struct rls_call *call = rls_room(worker);
     char *room = rls_text_room(worker);
     const char *why = "out of memory";
-    if (call == NULL || room == NULL || rls_json_read(request->body, room, RLS_ROOM, call, &why) != RLS_GOOD) {
+    if (call == NULL || room == NULL
+        || rls_json_read(request->body, room, RLS_ANSWER_MAX, call, &why) != RLS_GOOD) {
         refuse(turn, why);
         return;
     }

@@ -34,7 +34,7 @@ typedef void rls_done(struct turn *turn, enum rls_end end, const char *why, cons
 /* Where a worker reads a call: it is good until the worker reads another. NULL: out of memory. */
 struct rls_call *rls_room(struct worker *worker);
 
-/* RLS_ROOM bytes beside it, for what its text becomes. NULL: out of memory. */
+/* RLS_ANSWER_MAX bytes beside it, for what its text becomes, or its answer. NULL: out of memory. */
 char *rls_text_room(struct worker *worker);
 
 /*

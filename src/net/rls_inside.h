@@ -12,7 +12,7 @@
 struct rls_desk {
     struct rls_call call;
     struct rls_answer answer;
-    char text[RLS_ROOM];
+    char text[RLS_ANSWER_MAX];
     unsigned char keys[WEIR_DESCRIPTORS_MAX][WEIR_DESCRIPTOR_KEY_MAX];
     struct weir_own_limit own[WEIR_DESCRIPTORS_MAX];
     struct weir_identity identities[WEIR_DESCRIPTORS_MAX];

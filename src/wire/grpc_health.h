@@ -25,11 +25,8 @@ struct grpc_health {
     enum grpc_serving serving;
 };
 
-/* Enough room for a request of any service that there is. */
-#define GRPC_HEALTH_ROOM ((size_t)4 << 10)
-
-/* The service that Check or Watch asks for, which is written to `room`; false: not such a message, or longer than fits. */
-bool grpc_health_read(struct slice message, char *room, size_t room_len, struct slice *service);
+/* The service that Check or Watch asks for, in the message; false: not such a message. */
+bool grpc_health_read(struct slice message, struct slice *service);
 
 /* An answer of Check or Watch. */
 void grpc_health_write(enum grpc_serving serving, struct text *out);

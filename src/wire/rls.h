@@ -3,7 +3,7 @@
  * rls.h - calls of Envoy's rate limit service (envoy.service.ratelimit.v3) and their answers, as protobuf and as JSON.
  *
  * Idea: both codings fill and write the same plain structs, so the gRPC door and `/json` are one door in two codings. What is read
- * points into the bytes that it was read from, or into the caller's room; nothing here allocates that the caller does not see.
+ * points into the bytes that it was read from, or of JSON into the caller's room; nothing here allocates.
  *
  * Files: rls.c protobuf, rls_json.c and rls_json_write.c JSON, rls_call.c what a call must have in either, rls_answer.c what weir
  * decided in the service's words.
@@ -89,15 +89,11 @@ enum rls_fault {
     RLS_TOO_MUCH, /* RESOURCE_EXHAUSTED: too many descriptors or entries */
 };
 
-/* Room that suffices for any call that RLS_CALL_MAX lets in. */
-#define RLS_ROOM ((size_t)512 << 10)
-
 /*
- * Read a call. What was read points into `room`, of JSON into the body, too. *why: a sentence that names what is wrong, a literal;
- * written unless RLS_GOOD.
+ * Read a call. What was read points into the message, of JSON into `room` as well, where texts with escapes are written: as much as the
+ * body has suffices. *why: a sentence that names what is wrong, a literal; written unless RLS_GOOD.
  */
-enum rls_fault rls_read(struct slice message, void *room, size_t room_len, struct rls_call *out,
-                        const char **why);
+enum rls_fault rls_read(struct slice message, struct rls_call *out, const char **why);
 enum rls_fault rls_json_read(struct slice body, void *room, size_t room_len, struct rls_call *out,
                              const char **why);
 

@@ -80,6 +80,10 @@ bool utf8_is_valid(struct slice text)
 {
     size_t at = 0;
     while (at < text.len) {
+        if (text.len - at >= 8 && (load_le64(text.at + at) & UINT64_C(0x8080808080808080)) == 0) {
+            at += 8; /* ASCII, as nearly all of it is */
+            continue;
+        }
         size_t length = (unsigned char)text.at[at] < 0x80 ? 1 : utf8_length(text.at + at, text.len - at);
         if (length == 0)
             return false;

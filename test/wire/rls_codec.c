@@ -49,10 +49,9 @@ static void put_bytes(const char *at, size_t len)
 
 static void read_call(char *line, struct text *room)
 {
-    static char call_room[RLS_ROOM];
     static struct rls_call call;
     const char *why = NULL;
-    if (rls_read(next_bytes(&line, room), call_room, sizeof call_room, &call, &why) != RLS_GOOD) {
+    if (rls_read(next_bytes(&line, room), &call, &why) != RLS_GOOD) {
         printf("bad %s\n", why);
         return;
     }
