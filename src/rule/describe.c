@@ -64,7 +64,10 @@ static void add_name(struct names *names, struct slice key)
     struct name *first = &names->first[names->count], *name = &names->each[names->count];
     first->len = entry_name(key, 1, first->text);
     unsigned number = next_number(names, first);
-    name->len = entry_name(key, number, name->text);
+    if (number == 1)
+        *name = *first;
+    else
+        name->len = entry_name(key, number, name->text);
     while (is_taken(names, slice_of_name(name)))
         name->len = entry_name(key, ++number, name->text);
     names->numbers[names->count++] = number;

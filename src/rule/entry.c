@@ -24,15 +24,25 @@ size_t entry_spell(struct slice wanted, size_t max, char out[WEIR_ATTRIBUTE_NAME
 }
 
 /* Those that a request has of itself, and then those that say which descriptor it is. */
-static const char *const builtins[] = { "ip",    "method",     "host",   "path",
-                                        "query", "request-id", "domain", "descriptor" };
+static const struct builtin {
+    struct slice name;
+    const char *text;
+} builtins[] = {
+#define BUILTIN(text) \
+    { \
+        { text, sizeof text - 1 }, text \
+    }
+    BUILTIN("ip"),    BUILTIN("method"),     BUILTIN("host"),   BUILTIN("path"),
+    BUILTIN("query"), BUILTIN("request-id"), BUILTIN("domain"), BUILTIN("descriptor"),
+#undef BUILTIN
+};
 #define MEANING_COUNT 6
 
 static const char *find_builtin(struct slice name, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (slice_equals(name, slice_of(builtins[i])))
-            return builtins[i];
+        if (slice_equals(name, builtins[i].name))
+            return builtins[i].text;
     return NULL;
 }
 
@@ -60,7 +70,9 @@ size_t entry_name(struct slice key, unsigned number, char out[WEIR_ATTRIBUTE_NAM
         memcpy(out, apart, sizeof apart - 1);
         len += sizeof apart - 1;
     }
-    size_t suffix_len = number == 1 ? 0 : (size_t)snprintf(suffix, sizeof suffix, "-%u", number);
+    if (number == 1)
+        return len;
+    size_t suffix_len = (size_t)snprintf(suffix, sizeof suffix, "-%u", number);
     if (len + suffix_len > WEIR_ATTRIBUTE_NAME_MAX)
         len = WEIR_ATTRIBUTE_NAME_MAX - suffix_len;
     memcpy(out + len, suffix, suffix_len);

@@ -197,19 +197,20 @@ static void add_header(struct rls_answer *out, struct slice key, struct slice va
     out->headers[out->header_count++] = (struct rls_header){ key, value };
 }
 
-/* Lines of `Name: value` as headers, in place. */
+/* Lines of `Name: value` as headers, in place; no value has a CR. */
 static void split_fields(char *at, size_t len, struct rls_answer *out)
 {
-    static const char line_end[] = "\r\n";
     char *end = at + len;
     while (at < end) {
-        char *colon = memchr(at, ':', (size_t)(end - at));
-        char *next = memmem(at, (size_t)(end - at), line_end, sizeof line_end - 1);
-        assert(colon != NULL && next != NULL && colon + 2 <= next);
-        for (char *letter = at; letter < colon; letter++)
-            *letter = ascii_lower(*letter);
+        char *colon = at;
+        for (; colon < end && *colon != ':'; colon++)
+            *colon = ascii_lower(*colon);
+        char *value = colon + 2;
+        assert(value < end);
+        char *next = memchr(value, '\r', (size_t)(end - value));
+        assert(next != NULL);
         add_header(out, (struct slice){ at, (size_t)(colon - at) },
-                   (struct slice){ colon + 2, (size_t)(next - colon - 2) });
+                   (struct slice){ value, (size_t)(next - value) });
         at = next + 2;
     }
 }
