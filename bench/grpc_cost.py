@@ -2,7 +2,7 @@
 """bench/grpc_cost.py - server CPU of one gRPC call: ShouldRateLimit beside a constant reply of the same server (health's Check), under the
 same h2load: 8 connections with 32 streams each, as two proxies with four workers have.
 
-The server has core 0 to itself, h2load core 1. CPU is utime + stime of /proc/PID/stat, divided by the calls. The call is that of a
+The server has core 0 to itself, h2load core 1. CPU is the run time of its threads, divided by the calls. The call is that of a
 proxy that sends an address and a tenant, in one descriptor and in two. Prints JSON lines as bench/measure.c does.
 """
 

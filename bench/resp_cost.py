@@ -13,7 +13,6 @@ nothing of the kernel's share, which is most of such a request and the same for 
 Prints JSON lines as bench/measure.c does; `bench/resp_cost.py BUILD [ROUNDS]`.
 """
 
-import glob
 import json
 import os
 import re
@@ -25,7 +24,7 @@ import tempfile
 import time
 
 from fleet_cost import GCRA
-from http_cost import await_port, free_port
+from http_cost import await_port, cpu_seconds, free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONNECTIONS = 50
@@ -40,15 +39,6 @@ KEY = "key:__rand_int__"
 PING = ["PING"]
 CHECK = ["WEIR.CHECK", "ATTR", "tenant", KEY]
 THROTTLE = ["CL.THROTTLE", KEY, "1000000", "1", "1"]
-
-
-def run_time(pid):
-    """Seconds that the threads of a process ran."""
-    total = 0
-    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        with open(path, encoding="ascii") as file:
-            total += int(file.read().split()[0])
-    return total / 1e9
 
 
 def ask(port, command, requests, depth, connections=CONNECTIONS):
@@ -114,9 +104,9 @@ class Servers:
 def sample(where, command, depth):
     """(us of server CPU of a command, commands per second)."""
     pid, port = where
-    before = run_time(pid)
+    before = cpu_seconds(pid)
     rate = ask(port, command, REQUESTS[depth], depth)
-    return (run_time(pid) - before) / REQUESTS[depth] * 1e6, rate
+    return (cpu_seconds(pid) - before) / REQUESTS[depth] * 1e6, rate
 
 
 def row(name, unit, bar, ours, floor):
