@@ -6,8 +6,8 @@
  */
 #include "wire/resp.h"
 
-/* A type byte, a number and CR LF. */
-static void put_head(struct text *text, char type, uint64_t number, bool is_negative)
+/* A type byte, a number and CR LF, with room for as many bytes and those that come behind them: where it ended; NULL: cut. */
+static char *put_long_head(struct text *text, char type, uint64_t number, bool is_negative, size_t behind)
 {
     char head[24]; /* type, sign, twenty digits, CR LF */
     char *end = head + sizeof head, *at = end - 2;
@@ -16,7 +16,49 @@ static void put_head(struct text *text, char type, uint64_t number, bool is_nega
     if (is_negative)
         *--at = '-';
     *--at = type;
-    text_bytes(text, at, (size_t)(end - at));
+    size_t len = (size_t)(end - at);
+    char *to = text_claim(text, len + behind);
+    return to == NULL ? NULL : (char *)memcpy(to, at, len) + len;
+}
+
+/* The same; most numbers of a reply have one or two digits. */
+static inline char *begin_head(struct text *text, char type, uint64_t number, size_t behind)
+{
+    if (number >= 100)
+        return put_long_head(text, type, number, false, behind);
+    char *to = text_claim(text, (number < 10 ? 4 : 5) + behind);
+    if (to == NULL)
+        return NULL;
+    *to++ = type;
+    if (number >= 10)
+        *to++ = (char)('0' + number / 10);
+    *to++ = (char)('0' + number % 10);
+    memcpy(to, "\r\n", 2);
+    return to + 2;
+}
+
+/* Count what was written up to `end`, if it was. */
+static inline void end_at(struct text *text, const char *end)
+{
+    if (end != NULL)
+        text->len = (size_t)(end - text->at);
+}
+
+static void put_head(struct text *text, char type, uint64_t number)
+{
+    end_at(text, begin_head(text, type, number, 0));
+}
+
+/* Bytes behind a head that says how many there are. */
+static void put_string(struct text *text, char type, struct slice bytes)
+{
+    char *to = begin_head(text, type, bytes.len, bytes.len + 2);
+    if (to == NULL)
+        return;
+    if (bytes.len > 0) /* an empty slice may have no address */
+        memcpy(to, bytes.at, bytes.len);
+    memcpy(to + bytes.len, "\r\n", 2);
+    end_at(text, to + bytes.len + 2);
 }
 
 static uint64_t magnitude(int64_t value)
@@ -28,58 +70,59 @@ static uint64_t magnitude(int64_t value)
 
 void resp_put_array(struct text *text, uint32_t count)
 {
-    put_head(text, '*', count, false);
+    put_head(text, '*', count);
 }
 
 void resp_put_map(struct text *text, enum resp_version version, uint32_t pairs)
 {
     if (version == RESP3)
-        put_head(text, '%', pairs, false);
+        put_head(text, '%', pairs);
     else
-        put_head(text, '*', (uint64_t)pairs * 2, false);
+        put_head(text, '*', (uint64_t)pairs * 2);
 }
 
 void resp_put_set(struct text *text, enum resp_version version, uint32_t count)
 {
-    put_head(text, version == RESP3 ? '~' : '*', count, false);
+    put_head(text, version == RESP3 ? '~' : '*', count);
 }
 
 void resp_put_push(struct text *text, enum resp_version version, uint32_t count)
 {
-    put_head(text, version == RESP3 ? '>' : '*', count, false);
+    put_head(text, version == RESP3 ? '>' : '*', count);
 }
 
 /* ---- Strings and integers ------------------------------------------------------------------------------------ */
 
 void resp_put_bulk_head(struct text *text, uint64_t len)
 {
-    put_head(text, '$', len, false);
+    put_head(text, '$', len);
 }
 
 void resp_put_bulk(struct text *text, struct slice bytes)
 {
-    resp_put_bulk_head(text, bytes.len);
-    text_slice_add(text, bytes);
-    text_literal(text, "\r\n");
+    put_string(text, '$', bytes);
 }
 
 void resp_put_bulk_i64(struct text *text, int64_t value)
 {
     char room[24]; /* type, sign, nineteen digits, CR LF */
     struct text line = text_of(room, sizeof room);
-    put_head(&line, ':', magnitude(value), value < 0);
+    end_at(&line, put_long_head(&line, ':', magnitude(value), value < 0, 0));
     resp_put_bulk(text, (struct slice){ room + 1, line.len - 3 });
 }
 
 void resp_put_integer(struct text *text, int64_t value)
 {
-    put_head(text, ':', magnitude(value), value < 0);
+    if (value >= 0)
+        put_head(text, ':', (uint64_t)value);
+    else
+        end_at(text, put_long_head(text, ':', magnitude(value), true, 0));
 }
 
 void resp_put_u64(struct text *text, enum resp_version version, uint64_t value)
 {
     if (value <= INT64_MAX) {
-        put_head(text, ':', value, false);
+        put_head(text, ':', value);
         return;
     }
     char room[20]; /* 2^64 - 1 has as many */
@@ -153,7 +196,7 @@ void resp_put_verbatim(struct text *text, enum resp_version version, const char 
         resp_put_bulk(text, bytes);
         return;
     }
-    put_head(text, '=', (uint64_t)bytes.len + 4, false);
+    put_head(text, '=', (uint64_t)bytes.len + 4);
     text_bytes(text, format, 3);
     text_literal(text, ":");
     text_slice_add(text, bytes);
