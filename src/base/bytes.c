@@ -19,12 +19,17 @@ static uint64_t lower_eight(uint64_t bytes)
     return bytes | is_upper >> 2;
 }
 
+static bool same_eight(uint64_t x, uint64_t y)
+{
+    return x == y || lower_eight(x) == lower_eight(y);
+}
+
 bool bytes_equal_fold(const char *x, const char *y, size_t len)
 {
     for (; len >= 8; x += 8, y += 8, len -= 8)
-        if (lower_eight(load_le64(x)) != lower_eight(load_le64(y)))
+        if (!same_eight(load_le64(x), load_le64(y)))
             return false;
-    return lower_eight(load_le_short(x, len)) == lower_eight(load_le_short(y, len));
+    return same_eight(load_le_short(x, len), load_le_short(y, len));
 }
 
 /* Whether one of eight bytes is a control byte, or not ASCII. */

@@ -61,6 +61,10 @@ struct writer {
     bool is_resp;
     enum resp_version version;
     bool is_first; /* of an object in JSON: no comma */
+    struct {
+        const struct weir_decision *of; /* NULL: none yet */
+        size_t at, len;                 /* in *out */
+    } numbers; /* those of the whole answer, which nearly always are those of its only limit */
 };
 
 #define SPECIAL static inline __attribute__((always_inline))
@@ -190,12 +194,30 @@ SPECIAL void close_map(struct writer *to)
 
 #define NUMBER_MEMBERS 4
 
+/* Whether put_numbers() writes the same of both. */
+SPECIAL bool has_same_numbers(const struct weir_decision *x, const struct weir_decision *y)
+{
+    return x->limit == y->limit && x->capacity == y->capacity && x->remaining == y->remaining
+           && x->retry_at == y->retry_at && x->reset_at == y->reset_at && x->outcome == y->outcome
+           && x->reason == y->reason;
+}
+
 SPECIAL void put_numbers(struct writer *to, const struct weir_decision *decision, weir_ns now)
 {
+    if (to->numbers.of != NULL && has_same_numbers(to->numbers.of, decision)) {
+        text_bytes(to->out, to->out->at + to->numbers.at, to->numbers.len);
+        return;
+    }
+    size_t start = to->out->len;
     put_count(to, MEMBER_CAPACITY, decision->limit != WEIR_NO_LIMIT, decision->capacity);
     put_count(to, MEMBER_REMAINING, answer_has_numbers(decision), decision->remaining);
     put_time(to, MEMBER_RETRY_AFTER, answer_retry_after(decision, now));
     put_time(to, MEMBER_RESET_AFTER, answer_reset_after(decision, now));
+    if (to->numbers.of == NULL) {
+        to->numbers.of = decision;
+        to->numbers.at = start;
+        to->numbers.len = to->out->len - start;
+    }
 }
 
 SPECIAL void put_limit(struct writer *to, const struct weir_answer *answer,

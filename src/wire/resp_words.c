@@ -61,16 +61,6 @@ static bool refuse(const struct reading *reading, const char *what, struct slice
     return false;
 }
 
-static bool is_utf8(struct slice text)
-{
-    for (size_t at = 0, step; at < text.len; at += step) {
-        step = (unsigned char)text.at[at] < 0x80 ? 1 : utf8_length(text.at + at, text.len - at);
-        if (step == 0)
-            return false;
-    }
-    return true;
-}
-
 /* A word as a C string in the scratch; NULL: a zero byte ends it too soon. */
 static const char *keep(struct reading *reading, struct slice word)
 {
@@ -186,10 +176,10 @@ static bool read_attribute(struct reading *reading, struct slice name, struct sl
     *out = (struct weir_attribute){ .name = keep(reading, name),
                                     .value = value.len == 0 ? "" : value.at,
                                     .len = value.len };
-    if (out->name == NULL || !is_utf8(name))
+    if (out->name == NULL || !utf8_is_valid(name))
         return refuse(reading, "the name of an attribute is no text", none,
                       "write 1 to 32 of a-z, 0-9 and '-', a letter first");
-    return is_utf8(value) || refuse(reading, "no UTF-8 is the value of", name, "send text, or a hash of it");
+    return utf8_is_valid(value) || refuse(reading, "no UTF-8 is the value of", name, "send text, or a hash of it");
 }
 
 /* Pairs up to the end. */
