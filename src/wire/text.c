@@ -80,11 +80,11 @@ bool utf8_is_valid(struct slice text)
 {
     size_t at = 0;
     while (at < text.len) {
-        if (text.len - at >= 8 && (load_le64(text.at + at) & UINT64_C(0x8080808080808080)) == 0) {
-            at += 8; /* ASCII, as nearly all of it is */
-            continue;
-        }
-        size_t length = (unsigned char)text.at[at] < 0x80 ? 1 : utf8_length(text.at + at, text.len - at);
+        size_t left = text.len - at;
+        uint64_t bytes = left >= 8 ? load_le64(text.at + at) : load_le_short(text.at + at, left);
+        size_t length = left < 8 ? left : 8;
+        if ((bytes & UINT64_C(0x8080808080808080)) != 0) /* not all ASCII, as nearly all of it is */
+            length = utf8_length(text.at + at, left);
         if (length == 0)
             return false;
         at += length;

@@ -139,6 +139,40 @@ static void utf8_takes_each_code_point_once(void **state)
     }
 }
 
+/* Letters of one to four bytes and now and then a stray byte, in memory that ends with them, against a walk from letter to letter. */
+static void validity_is_that_of_each_letter(void **state)
+{
+    static const char *const letters[] = { "a", "\x7f", "\xc2\x80", "\xe2\x82\xac", "\xf0\x9f\x8c\x8a" };
+    static const char strays[] = "\x80\xc0\xc3\xed\xf4\xff";
+    struct random random = { random_seed(20261202) };
+    size_t valid = 0;
+    (void)state;
+    for (int run = 0; run < 200000; run++) {
+        char text[64];
+        size_t len = 0, count = random_below(&random, 14);
+        for (size_t i = 0; i < count; i++) {
+            if (random_below(&random, 40) == 0) {
+                text[len++] = strays[random_below(&random, sizeof strays - 1)];
+                continue;
+            }
+            const char *letter =
+                letters[random_below(&random, 3) == 0 ? random_below(&random, COUNT_OF(letters)) : 0];
+            memcpy(text + len, letter, strlen(letter));
+            len += strlen(letter);
+        }
+        size_t at = 0, step = 1;
+        while (at < len && step > 0) {
+            step = utf8_length(text + at, len - at);
+            at += step;
+        }
+        char *exact = memcpy(test_malloc(len + 1), text, len);
+        assert_int_equal(utf8_is_valid((struct slice){ exact, len }), at == len);
+        valid += at == len;
+        test_free(exact);
+    }
+    assert_in_range(valid, 50000, 190000);
+}
+
 static void http_dates_agree_with_the_c_library(void **state)
 {
     struct random random = { random_seed(20260102) };
@@ -199,6 +233,7 @@ int main(void)
         cmocka_unit_test(numbers_agree_with_printf),
         cmocka_unit_test(json_strings_are_always_valid),
         cmocka_unit_test(utf8_takes_each_code_point_once),
+        cmocka_unit_test(validity_is_that_of_each_letter),
         cmocka_unit_test(http_dates_agree_with_the_c_library),
         cmocka_unit_test(a_full_buffer_is_flagged_and_never_overrun),
     };
