@@ -603,6 +603,7 @@ struct weir_contract_limit {
     const char *json;  /* the limit as one JSON object, every field with its value in force */
     enum weir_algorithm algorithm;
     uint64_t capacity; /* burst, or the count of a window */
+    uint64_t cost;     /* of every request; 0: what the request says, or an attribute */
     weir_ns window;    /* RateLimit-Policy's w: the window, or the time from empty to full, in ns rounded up;
                           WEIR_NO_TIME when nothing refills */
     struct weir_wait wait; /* up_to 0: callers do not wait for it */

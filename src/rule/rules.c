@@ -118,6 +118,7 @@ static void make_public_limits(struct load *load)
                                           .reply_detail = rule->reply_detail,
                                           .spec = &rule->limit,
                                           .is_shared = rule_is_shared(rule),
+                                          .cost = rule->cost,
                                           .when_store_fails = rule->store_fails.word,
                                           .open_for = rule->store_fails.open_for,
                                           .share = rule->store_fails.share,

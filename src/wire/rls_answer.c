@@ -43,16 +43,34 @@ static unsigned rank(enum weir_outcome outcome)
     return ranks[outcome];
 }
 
+/* How many such requests are left. What an attribute says that they cost is not known here. */
+static uint64_t requests_left(const struct weir_answer *answer, const struct weir_decision *decision,
+                              uint64_t hits)
+{
+    const struct weir_contract_limit *limit = answer_limit_of(answer, decision);
+    uint64_t cost = limit != NULL && limit->cost > 0 ? limit->cost : hits;
+    return decision->remaining / (cost == 0 ? 1 : cost);
+}
+
 /* The order of weir_answer.decision: a refusal before what passes; then what frees last, or has the fewest such requests left. */
-static bool binds_harder(const struct weir_decision *x, const struct weir_decision *y, uint64_t hits)
+static bool binds_harder(const struct weir_answer *answer, const struct weir_decision *x,
+                         const struct weir_decision *y, uint64_t hits)
 {
     unsigned rank_x = rank(x->outcome), rank_y = rank(y->outcome);
     if (rank_x != rank_y)
         return rank_x > rank_y;
     if (rank_x > rank(WEIR_ALLOW))
         return x->retry_at > y->retry_at;
-    uint64_t cost = hits == 0 ? 1 : hits;
-    return x->remaining / cost < y->remaining / cost;
+    return requests_left(answer, x, hits) < requests_left(answer, y, hits);
+}
+
+/* Whether it is the decision that binds the whole answer, and so its descriptor, too. */
+static bool binds_all(const struct weir_answer *answer, const struct weir_decision *decision)
+{
+    const struct weir_decision *all = &answer->decision;
+    return decision->limit == all->limit && decision->outcome == all->outcome
+           && decision->remaining == all->remaining && decision->retry_at == all->retry_at
+           && decision->reset_at == all->reset_at;
 }
 
 /* ---- Statuses -------------------------------------------------------------------------------------------- */
@@ -158,7 +176,10 @@ static void find_binding(const struct weir_answer *answer, const struct rls_aske
             continue;
         size_t descriptor = descriptors[answer->asked_by[i]];
         const struct weir_decision *each = &answer->each[i], **binding = &bindings[descriptor];
-        if (*binding == NULL || binds_harder(each, *binding, asked[descriptor].hits))
+        bool is_bound = *binding != NULL && binds_all(answer, *binding);
+        if (*binding == NULL
+            || (!is_bound
+                && (binds_all(answer, each) || binds_harder(answer, each, *binding, asked[descriptor].hits))))
             *binding = each;
     }
 }

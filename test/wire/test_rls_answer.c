@@ -16,7 +16,7 @@
 #define NOW (1000 * S)
 #define DAY (86400 * S)
 
-enum { TENANT, MINUTE, MONTHLY, BLOCKED, ODD, FIVE_DAYS, WEEKLY, HUGE_ONE, PAID, LIMIT_COUNT };
+enum { TENANT, MINUTE, MONTHLY, BLOCKED, ODD, FIVE_DAYS, WEEKLY, HUGE_ONE, PAID, PRICED, LIMIT_COUNT };
 
 static const struct weir_limit monthly = { .name = "monthly",
                                            .algorithm = WEIR_FIXED_WINDOW,
@@ -42,6 +42,11 @@ static const struct weir_contract_limit limits[LIMIT_COUNT] = {
                .window = S,
                .reply_status = 402,
                .reply_title = "Your plan is used up" },
+    [PRICED] = { .name = "priced",
+                 .algorithm = WEIR_TOKEN_BUCKET,
+                 .capacity = 20,
+                 .window = 20 * S,
+                 .cost = 4 },
 };
 
 /* Which of the chain met which limit, and what became of it; retry and reset are from now. */
@@ -124,7 +129,7 @@ static void a_status_has_the_limit_that_binds(void **state)
         enum rls_code overall;
         const char *status;
         struct met met[3];
-        size_t count;
+        size_t count, bound; /* which of them speaks for all */
     } rows[] = {
         { "no limit was met", 1, RLS_OK, "OK 0 -", { { 0 } }, 0 },
         { "a bucket per the time in which it fills",
@@ -250,7 +255,22 @@ static void a_status_has_the_limit_that_binds(void **state)
           RLS_OK,
           "OK minute 60/MINUTE*1 3 9",
           { { 0, WEIR_ALLOW, TENANT, 19, 0, S }, { 0, WEIR_ALLOW, MINUTE, 3, 0, 9 * S } },
-          2 },
+          2,
+          1 },
+        { "of which 16 of 4 each are less than 9, as the whole answer says",
+          1,
+          RLS_OK,
+          "OK priced 20/SECOND*20 16 4",
+          { { 0, WEIR_ALLOW, TENANT, 9, 0, S }, { 0, WEIR_ALLOW, PRICED, 16, 0, 4 * S } },
+          2,
+          1 },
+        { "and also where what an attribute costs is known to the limiter alone",
+          1,
+          RLS_OK,
+          "OK minute 60/MINUTE*1 30 9",
+          { { 0, WEIR_ALLOW, TENANT, 9, 0, S }, { 0, WEIR_ALLOW, MINUTE, 30, 0, 9 * S } },
+          2,
+          1 },
         { "in such requests: 4 and 5 are two of 2 each, and the first of them speaks",
           2,
           RLS_OK,
@@ -262,7 +282,8 @@ static void a_status_has_the_limit_that_binds(void **state)
           RLS_OVER_LIMIT,
           "OVER minute 60/MINUTE*1 0 9",
           { { 0, WEIR_DENY, TENANT, 0, S, 4 * S }, { 0, WEIR_DENY, MINUTE, 0, 9 * S, 9 * S } },
-          2 },
+          2,
+          1 },
         { "never is last",
           1,
           RLS_OVER_LIMIT,
@@ -293,6 +314,8 @@ static void a_status_has_the_limit_that_binds(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct rls_asked asked = { .hits = rows[i].hits };
         struct weir_answer answer = answer_of(rows[i].met, rows[i].count);
+        if (rows[i].bound > 0)
+            answer.decision = answer.each[rows[i].bound];
         memset(&out, 0xa5, sizeof out);
         rls_answer_make(&answer, NOW, &asked, 1, WEIR_HEADERS_NONE, &out);
         expect_row(out.count == 1 && out.overall == rows[i].overall, rows[i].why);
@@ -304,17 +327,25 @@ static void a_status_has_the_limit_that_binds(void **state)
 
 static void each_descriptor_has_its_status(void **state)
 {
-    static const struct met met[] = { { 1, WEIR_DENY, MINUTE, 0, 9 * S, 9 * S },
-                                      { 0, WEIR_ALLOW, TENANT, 19, 0, S } };
-    static const struct rls_asked asked[3] = { { .hits = 1 }, { .hits = 1 }, { .hits = 1 } };
+    static const struct met met[] = {
+        { 1, WEIR_DENY, MINUTE, 0, 9 * S, 9 * S }, { 0, WEIR_ALLOW, TENANT, 19, 0, S },
+        { 3, WEIR_ALLOW, TENANT, 9, 0, S },        { 3, WEIR_ALLOW, PRICED, 16, 0, 4 * S },
+        { 4, WEIR_ALLOW, PRICED, 12, 0, 8 * S },   { 4, WEIR_ALLOW, TENANT, 2, 0, 4 * S },
+        { 5, WEIR_ALLOW, WEEKLY, 4, 0, 3600 * S }, { 5, WEIR_ALLOW, TENANT, 3, 0, 4 * S },
+    };
+    static const struct rls_asked asked[6] = { { .hits = 1 }, { .hits = 1 }, { .hits = 1 },
+                                               { .hits = 1 }, { .hits = 1 }, { .hits = 2 } };
     struct weir_answer answer = answer_of(met, COUNT_OF(met));
     (void)state;
-    rls_answer_make(&answer, NOW, asked, 3, WEIR_HEADERS_NONE, &out);
-    assert_int_equal(out.count, 3);
+    rls_answer_make(&answer, NOW, asked, 6, WEIR_HEADERS_NONE, &out);
+    assert_int_equal(out.count, 6);
     assert_int_equal(out.overall, RLS_OVER_LIMIT);
     expect_status(0, "OK tenant 20/SECOND*4 19 1", "the first passes");
     expect_status(1, "OVER minute 60/MINUTE*1 0 9", "the second does not");
     expect_status(2, "OK 0 -", "the third met nothing");
+    expect_status(3, "OK priced 20/SECOND*20 16 4", "four of 4 are fewer than nine");
+    expect_status(4, "OK tenant 20/SECOND*4 2 4", "two are fewer than three of 4");
+    expect_status(5, "OK tenant 20/SECOND*4 3 4", "one of 2 is fewer than two");
 }
 
 /* A refund is told by whoever made it; the requests of the chain are those of the others. */
