@@ -436,3 +436,15 @@ bool client_receive_resp(struct client *client, unsigned timeout_ms, struct slic
     client_close(client);
     return false;
 }
+
+bool client_receive_some(struct client *client, unsigned timeout_ms, struct slice *out)
+{
+    size_t got;
+    bool is_good = read_some(client, 0, &got, deadline_in(timeout_ms));
+    if (is_good && got == 0)
+        is_good = fail(client, "the server closed the connection without a whole answer");
+    if (!is_good)
+        client_close(client);
+    *out = (struct slice){ client->reply, is_good ? got : 0 };
+    return is_good;
+}

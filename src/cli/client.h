@@ -66,4 +66,7 @@ bool client_connect(struct client *client, bool *is_new);
 bool client_send_bytes(struct client *client, struct slice first, struct slice second);
 bool client_receive_resp(struct client *client, unsigned timeout_ms, struct slice *out);
 
+/* And read what has come, at least a byte of it, in the client until its next call. False as above, also at the end. */
+bool client_receive_some(struct client *client, unsigned timeout_ms, struct slice *out);
+
 #endif

@@ -97,11 +97,20 @@ static int play_files(struct session *session, char **paths, int count)
 }
 
 #ifdef WEIR_TEST_HOOKS
-static void tell_commands(const struct player_http *http)
+static void tell_said(const struct player_http *http)
 {
-    printf("said in commands: %" PRIu64 "\n", http->commands);
-    for (size_t i = 0; i < REMOTE_RESP_REASONS && http->unsaid[i].count > 0; i++)
-        printf("asked by HTTP: %" PRIu64 ", %s\n", http->unsaid[i].count, http->unsaid[i].why);
+    printf("said at the door: %" PRIu64 "\n", http->said);
+    for (const struct player_unsaid *row = http->unsaid; row->count > 0; row++)
+        printf("asked by HTTP: %" PRIu64 ", %s\n", row->count, row->why);
+}
+
+/* PLAYER_DOORS: there is none of this name. */
+static enum player_door find_door(const char *name)
+{
+    enum player_door door = PLAYER_HTTP;
+    while (door < PLAYER_DOORS && strcmp(name, player_door_name(door)) != 0)
+        door++;
+    return door;
 }
 #endif
 
@@ -109,7 +118,7 @@ int cmd_test(int argc, char **argv)
 {
     const char *door = NULL;
     const struct option options[] = {
-        { OPTION_TEXT, "door", "NAME", "play through a door: http, resp", &door, 0, 0 },
+        { OPTION_TEXT, "door", "NAME", "play through a door: http, resp, grpc", &door, 0, 0 },
     };
     /* Only the test build's server can be told what time it is. */
 #ifdef WEIR_TEST_HOOKS
@@ -131,12 +140,12 @@ int cmd_test(int argc, char **argv)
     struct player *player = &library.player;
     player_library_init(&library);
 #ifdef WEIR_TEST_HOOKS
-    bool speaks_resp = door != NULL && strcmp(door, "resp") == 0;
-    if (door != NULL && !speaks_resp && strcmp(door, "http") != 0) {
-        complain("test", "--door %.40s: there are http and resp", door);
+    enum player_door found = door == NULL ? PLAYER_HTTP : find_door(door);
+    if (found == PLAYER_DOORS) {
+        complain("test", "--door %.40s: there are http, resp and grpc", door);
         return EXIT_WRONG;
     }
-    player_http_init(&http, speaks_resp);
+    player_http_init(&http, found);
     if (door != NULL)
         player = &http.player;
 #endif
@@ -149,8 +158,8 @@ int cmd_test(int argc, char **argv)
                                .shows_progress = wants_colour(stderr) };
     status = play_files(&session, argv + 1, count);
 #ifdef WEIR_TEST_HOOKS
-    if (speaks_resp)
-        tell_commands(&http);
+    if (found != PLAYER_HTTP)
+        tell_said(&http);
 #endif
     return status;
 }

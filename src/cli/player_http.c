@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * player_http.c - servers asked over one connection each, and one more for each request that waits there.
+ * player_http.c - servers asked over one connection of each door, and one more for each request that waits there.
  */
 #include "cli/player_http.h"
 
 #ifdef WEIR_TEST_HOOKS
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -87,7 +88,10 @@ static enum player_result start_server(struct player_http *http, size_t replica,
                                                    .number = (unsigned)replica,
                                                    .wall = http->timeline->start_wall,
                                                    .lost_at = lost_at,
-                                                   .tokens = http->speaks_resp ? http->tokens : NULL,
+                                                   .tokens = http->door == PLAYER_RESP ? http->tokens : NULL,
+                                                   .door = http->door == PLAYER_RESP   ? "--resp"
+                                                           : http->door == PLAYER_GRPC ? "--grpc"
+                                                                                       : NULL,
                                                    .has_store = http->player.has_store };
     enum player_result result = player_server_start(server, &options, err);
     if (result != PLAYER_OK)
@@ -110,7 +114,7 @@ static enum player_result http_open(struct player *player, const struct timeline
         (void)fail(http, timeline->contract.path == NULL ? http->contract : timeline->contract.path);
         return PLAYER_FAULTY;
     }
-    if (http->speaks_resp && !write_tokens(http))
+    if (http->door == PLAYER_RESP && !write_tokens(http))
         return fail(http, http->tokens);
     enum player_result result = PLAYER_OK;
     for (size_t i = 0; i < timeline->replica_count && result == PLAYER_OK; i++)
@@ -260,15 +264,16 @@ static enum player_result read_answer(struct player_http *http, struct http_slot
     return result_of(http, slot->client, result, &slot->answer);
 }
 
-/* Whether the step is a command, and counts it; else it is asked by HTTP. */
-static bool says_by_resp(struct player_http *http, const struct timeline_step *step)
+/* Whether the step is said at the player's own door, and counts it; else it is asked by HTTP. */
+static bool says_at_door(struct player_http *http, const struct timeline_step *step)
 {
-    const char *why = http->speaks_resp ? remote_resp_unsayable(step) : NULL;
+    const char *why = NULL;
     struct player_unsaid *row = http->unsaid;
-    if (!http->speaks_resp)
+    if (http->door == PLAYER_HTTP)
         return false;
+    why = http->door == PLAYER_RESP ? remote_resp_unsayable(step) : remote_grpc_unsayable(step);
     if (why == NULL) {
-        http->commands++;
+        http->said++;
         return true;
     }
     while (row->count > 0 && row->why != why)
@@ -295,7 +300,7 @@ static enum player_result park(struct player_http *http, const struct timeline_s
     *last = slot;
     *out = slot;
     const struct player_server *server = &http->servers[step->replica];
-    slot->speaks_resp = says_by_resp(http, step);
+    slot->speaks_resp = says_at_door(http, step); /* no call of gRPC may wait here */
     if (client_init(client, slot->speaks_resp ? server->resp_url : server->url)
         && (slot->speaks_resp ? remote_resp_begin(client, step->at, step, "")
                               : remote_begin(client, now_field(step->at, field), step)))
@@ -421,8 +426,9 @@ static enum player_result operate(struct player_http *http, const struct timelin
                                   struct verdict *out)
 {
     struct player_server *server = &http->servers[step->replica];
-    bool is_command = says_by_resp(http, step);
-    struct client *client = is_command                                              ? &server->resp
+    enum player_door door = says_at_door(http, step) ? http->door : PLAYER_HTTP;
+    struct client *client = door == PLAYER_RESP                                     ? &server->resp
+                            : door == PLAYER_GRPC                                   ? &server->grpc.client
                             : step->kind == STEP_RESET || step->kind == STEP_RELOAD ? &server->admin
                                                                                     : &server->client;
     bool has_handle = step->handle != TIMELINE_NO_HANDLE;
@@ -431,8 +437,9 @@ static enum player_result operate(struct player_http *http, const struct timelin
     if (!step_decides(step->kind) && slot != NULL && slot->gift != NULL)
         (void)snprintf(gift, sizeof gift, "%s", slot->gift);
     player_server_drain_log(server);
-    enum remote_result result = is_command
-                                    ? remote_resp_operate(client, step->at, step, gift, out)
+    enum remote_result result = door == PLAYER_RESP ? remote_resp_operate(client, step->at, step, gift, out)
+                                : door == PLAYER_GRPC
+                                    ? remote_grpc_operate(&server->grpc, step->at, step, out)
                                     : remote_operate(client, now_field(step->at, field), step, gift, out);
     if (step_decides(step->kind) && has_handle && !slot_keep(http, step->handle + turn, gift))
         return fail(http, "out of memory");
@@ -494,10 +501,17 @@ static void http_close(struct player *player)
     http->tokens[0] = '\0';
 }
 
-void player_http_init(struct player_http *http, bool speaks_resp)
+const char *player_door_name(enum player_door door)
 {
-    *http = (struct player_http){ .speaks_resp = speaks_resp,
-                                  .player = { .name = speaks_resp ? "resp" : "http",
+    static const char *const names[] = { "http", "resp", "grpc" };
+    static_assert(sizeof names / sizeof *names == PLAYER_DOORS, "every door has a name");
+    return names[door];
+}
+
+void player_http_init(struct player_http *http, enum player_door door)
+{
+    *http = (struct player_http){ .door = door,
+                                  .player = { .name = player_door_name(door),
                                               .open = http_open,
                                               .perform = http_perform,
                                               .advance = http_advance,

@@ -33,8 +33,10 @@ void player_server_init(struct player_server *server)
     server->client.fd = -1;
     server->admin.fd = -1;
     server->resp.fd = -1;
+    server->grpc = (struct remote_grpc){ .client.fd = -1 };
     server->log = -1;
     server->pid = 0;
+    server->resp_url[0] = server->grpc_url[0] = '\0';
     server->error[0] = '\0';
 }
 
@@ -48,9 +50,18 @@ static void become_server(const struct player_server *server, const struct playe
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || dup2(log, STDERR_FILENO) < 0
         || setenv("WEIR_TEST_WALL", wall_text, 1) != 0 || setenv("WEIR_TEST_LOST_AT", lost_text, 1) != 0)
         _exit(3);
-    execl("/proc/self/exe", "weir", "serve", options->contract, "--http", "127.0.0.1:0", "--admin",
-          server->admin_url, "--workers", "1", options->tokens == NULL ? (char *)NULL : "--tokens",
-          options->tokens, "--resp", "127.0.0.1:0", (char *)NULL);
+    const char *arguments[14] = { "weir",    "serve",           options->contract, "--http", "127.0.0.1:0",
+                                  "--admin", server->admin_url, "--workers",       "1" };
+    size_t count = 9;
+    if (options->tokens != NULL) {
+        arguments[count++] = "--tokens";
+        arguments[count++] = options->tokens;
+    }
+    if (options->door != NULL) {
+        arguments[count++] = options->door;
+        arguments[count++] = "127.0.0.1:0";
+    }
+    (void)execv("/proc/self/exe", (char *const *)arguments);
     _exit(3);
 }
 
@@ -66,10 +77,12 @@ static bool find_url(const char *said, const char *words, char url[128])
 }
 
 /* Read what the server says until it tells its addresses; else what it said goes to `err`. */
-static enum player_result await_listening(struct player_server *server, bool has_resp, FILE *err)
+static enum player_result await_listening(struct player_server *server, const char *door, FILE *err)
 {
     char said[8192];
     size_t len = 0;
+    bool has_resp = door != NULL && strcmp(door, "--resp") == 0;
+    bool has_grpc = door != NULL && strcmp(door, "--grpc") == 0;
     uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
     while (len < sizeof said - 1 && clock_monotonic() < deadline) {
         struct pollfd readable = { server->log, POLLIN, 0 };
@@ -81,7 +94,8 @@ static enum player_result await_listening(struct player_server *server, bool has
         len += (size_t)got;
         said[len] = '\0';
         if (find_url(said, "listening http ", server->url)
-            && (!has_resp || find_url(said, "listening resp ", server->resp_url)))
+            && (!has_resp || find_url(said, "listening resp ", server->resp_url))
+            && (!has_grpc || find_url(said, "listening grpc ", server->grpc_url)))
             return PLAYER_OK;
     }
     if (err != NULL)
@@ -128,13 +142,16 @@ enum player_result player_server_start(struct player_server *server,
         server->pid = 0;
         return fail(server, strerror(errno));
     }
-    enum player_result result = await_listening(server, options->tokens != NULL, err);
+    enum player_result result = await_listening(server, options->door, err);
     if (result == PLAYER_OK && !client_init(&server->client, server->url))
         result = fail(server, server->client.error);
     if (result == PLAYER_OK && !client_init(&server->admin, server->admin_url))
         result = fail(server, server->admin.error);
-    if (result == PLAYER_OK && options->tokens != NULL && !client_init(&server->resp, server->resp_url))
+    if (result == PLAYER_OK && server->resp_url[0] != '\0' && !client_init(&server->resp, server->resp_url))
         result = fail(server, server->resp.error);
+    if (result == PLAYER_OK && server->grpc_url[0] != '\0'
+        && !client_init(&server->grpc.client, server->grpc_url))
+        result = fail(server, server->grpc.client.error);
     return result == PLAYER_OK && options->has_store ? await_store(server) : result;
 }
 
@@ -157,6 +174,7 @@ void player_server_stop(struct player_server *server)
     client_close(&server->client);
     client_close(&server->admin);
     client_close(&server->resp);
+    remote_grpc_close(&server->grpc);
     uint64_t deadline = clock_monotonic() + SERVER_TIMEOUT_MS * WEIR_MILLISECOND;
     char ignored[4096];
     bool has_ended = false;

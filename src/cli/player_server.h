@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "cli/client.h"
+#include "cli/remote_grpc.h"
 #include "sim/player.h"
 
 struct player_server {
     struct client client, admin;
-    struct client resp; /* where it has that door */
-    pid_t pid;          /* 0: none */
-    int log;            /* what it says on standard error; -1: none */
-    char url[128], admin_url[80], resp_url[128];
+    struct client resp; /* where it has that door, or the next */
+    struct remote_grpc grpc;
+    pid_t pid; /* 0: none */
+    int log;   /* what it says on standard error; -1: none */
+    char url[128], admin_url[80], resp_url[128], grpc_url[128];
     char error[400]; /* why one of the calls below is not PLAYER_OK */
 };
 
@@ -28,7 +29,8 @@ struct player_server_options {
     unsigned number;      /* of the server: its socket's name */
     int64_t wall;         /* Unix time in ns at instant 0 */
     weir_ns lost_at;
-    const char *tokens; /* path; with it it has the Redis door too. NULL: none */
+    const char *tokens; /* path; NULL: none */
+    const char *door;   /* "--resp" or "--grpc": which door it has too; NULL: none */
     bool has_store;     /* wait until that can be asked, or a policy would answer */
 };
 

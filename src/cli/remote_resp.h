@@ -13,9 +13,6 @@
 /* The token that says who asks; it may reset. */
 #define REMOTE_RESP_TOKEN "played-through-the-door"
 
-/* How many reasons there are. */
-#define REMOTE_RESP_REASONS 4
-
 /* Why a step cannot be said in commands, for people; NULL: it can. */
 const char *remote_resp_unsayable(const struct timeline_step *step);
 

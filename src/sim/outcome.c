@@ -10,7 +10,8 @@
 struct facts facts_expected(const struct timeline_step *step)
 {
     struct facts facts = { step->last.decided_at, step->last.served_at,     step->last.ended_at,
-                           step->last.waited,     step->last.expires_after, step->last.effect };
+                           step->last.waited,     step->last.expires_after, 0,
+                           step->last.effect };
     facts.effect.known = ~0u;
     return facts;
 }
@@ -22,7 +23,8 @@ struct facts facts_of_outcome(const struct outcome *came)
     return (
         struct facts){ last->decided_at,    last->bound.outcome == WEIR_ALLOW ? came->ended_at : WEIR_NO_TIME,
                        came->ended_at,      is_decided ? last->waited : WEIR_NO_TIME,
-                       last->expires_after, last->effect };
+                       last->expires_after, last->grain,
+                       last->effect };
 }
 
 struct facts facts_none(void)
@@ -110,6 +112,14 @@ const char *fact_text(enum fact fact, const struct verdict_limit *value, const s
 
 /* ---- Comparing ------------------------------------------------------------------------------------------- */
 
+/* Whether a length of time that came is the expected one, rounded up to the grain. */
+static bool length_differs(weir_ns expected, weir_ns came, weir_ns grain)
+{
+    if (grain > 0 && expected != WEIR_NO_TIME)
+        expected = (expected / grain + (expected % grain != 0)) * grain;
+    return expected != came;
+}
+
 static bool fact_differs(enum fact fact, const struct expectation *expected, const struct verdict_limit *came,
                          const struct facts *more)
 {
@@ -134,9 +144,9 @@ static bool fact_differs(enum fact fact, const struct expectation *expected, con
         return value->has_remaining != came->has_remaining
                || (came->has_remaining && value->remaining != came->remaining);
     case FACT_RETRY_AFTER:
-        return value->retry_after != came->retry_after;
+        return length_differs(value->retry_after, came->retry_after, more->grain);
     case FACT_RESET_AFTER:
-        return value->reset_after != came->reset_after;
+        return length_differs(value->reset_after, came->reset_after, more->grain);
     case FACT_DECIDED_AT: /* a door does not tell it */
         return more->decided_at != WEIR_NO_TIME && expected->decided_at != more->decided_at;
     case FACT_SERVED_AT:

@@ -18,6 +18,7 @@ struct outcome {
 /* Values of facts that are not a limit's. */
 struct facts {
     weir_ns decided_at, served_at, ended_at, waited, expires_after;
+    weir_ns grain; /* of what came: as in struct verdict */
     struct effect effect;
 };
 

@@ -51,6 +51,7 @@ void verdict_from_answer(const struct weir_answer *answer, weir_ns now, struct v
     out->waited = 0;
     out->expires_after = WEIR_NO_TIME;
     out->fence = 0;
+    out->grain = 0;
     out->tick = 0;
     out->is_store_away = false;
     out->count = answer->count;

@@ -64,6 +64,7 @@ struct verdict {
     weir_ns waited;             /* until the decision; 0 where it came at once */
     weir_ns expires_after;      /* of the permit that was given or renewed; WEIR_NO_TIME: none was */
     uint64_t fence;             /* of that permit; 0: none */
+    weir_ns grain;              /* that the player rounds lengths of time up to; 0: it tells them exactly */
     weir_ns tick; /* that a real store counts in, where a stand-in decided or would have; 0: none did */
     bool is_store_away;
     size_t count;

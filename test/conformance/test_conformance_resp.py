@@ -12,7 +12,7 @@ LEAST_COMMANDS = 12000
 MOST_OTHERS = {"no command reloads": 250, "the wait is no whole number of milliseconds": 400, "who reserves does not wait": 30}
 
 said = play("weir-hooked", "--door", "resp", has_store=False)
-commands = re.fullmatch(r"said in commands: (\d+)", said[0])
+commands = re.fullmatch(r"said at the door: (\d+)", said[0])
 if commands is None or int(commands.group(1)) < LEAST_COMMANDS:
     sys.exit(f"too little was said in commands: {said[0]}")
 for line in said[1:]:
