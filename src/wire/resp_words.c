@@ -179,7 +179,8 @@ static bool read_attribute(struct reading *reading, struct slice name, struct sl
     if (out->name == NULL || !utf8_is_valid(name))
         return refuse(reading, "the name of an attribute is no text", none,
                       "write 1 to 32 of a-z, 0-9 and '-', a letter first");
-    return utf8_is_valid(value) || refuse(reading, "no UTF-8 is the value of", name, "send text, or a hash of it");
+    return utf8_is_valid(value)
+           || refuse(reading, "no UTF-8 is the value of", name, "send text, or a hash of it");
 }
 
 /* Pairs up to the end. */
