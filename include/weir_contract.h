@@ -649,6 +649,7 @@ struct weir_contract_server {
     size_t uid_count;
     bool has_uids;                   /* the list was given; else: own uid and 0 */
     bool auth_wait;                  /* `Prefer: wait=` is heard at the auth doors */
+    bool rls_refunds;                /* calls of Envoy's rate limit service may give hits back */
     enum weir_log_format log_format; /* how lines of the log are written */
     unsigned proxy_doors;            /* WEIR_DOOR_HTTP and so on, of those with the PROXY protocol */
     size_t connections_per_peer;     /* 0: not said */

@@ -126,6 +126,18 @@ static void count_decision(struct turn *turn, const struct ask *ask, const struc
 
 static void start(struct item *item);
 
+/* The rest has passed. What cannot be given back was refused before anything was asked, so nothing but a reload makes it fail. */
+static void give_back(const struct inquiry *inquiry, weir_ns now)
+{
+    struct weir_settlement ignored;
+    if (inquiry->refund == NULL)
+        return;
+    int code = weir_contract_refund(inquiry->turn->conn->worker->server->contract, &inquiry->refund->request,
+                                    now, &ignored);
+    if (code != 0)
+        log_event(LOG_WARN, "refund_lost", "why=\"%s\"", weir_error_text(code));
+}
+
 /* What one ask was told, the first time. */
 static struct rls_answer *take(struct item *item, struct ask *ask, const struct verdict *verdict)
 {
@@ -144,10 +156,14 @@ static struct rls_answer *take(struct item *item, struct ask *ask, const struct 
         fail(inquiry, RLS_UNDECIDED, why_undecided(verdict->answer.decision.reason));
         return NULL;
     }
-    if (!is_apart(turn))
-        return rls_take_together(inquiry, verdict);
-    rls_take_apart(item, verdict);
-    return NULL;
+    if (is_apart(turn)) {
+        rls_take_apart(item, verdict);
+        return NULL;
+    }
+    struct rls_answer *answer = rls_take_together(inquiry, verdict);
+    if (answer->overall == RLS_OK)
+        give_back(inquiry, verdict->now);
+    return answer;
 }
 
 static void on_decided(struct ask *ask, const struct verdict *verdict)
@@ -248,6 +264,7 @@ static struct inquiry *inquiry_new(struct turn *turn, const struct rls_call *cal
     inquiry->why = NULL;
     inquiry->is_told = false;
     inquiry->refused = 0;
+    inquiry->refund = NULL;
     inquiry->count = call->count;
     memcpy(inquiry->asked, call->asked, call->count * sizeof *call->asked);
     inquiry->item_count = item_count;
@@ -290,17 +307,66 @@ static void describe(struct worker *worker, const struct rls_call *call, size_t 
         bring(desk, call, index);
 }
 
-/* All are one: where one is refused nothing is asked. */
+/* Link those that are a refund, or those that are none; gives the first. NULL: there is none. */
+static struct weir_request *chain(const struct inquiry *inquiry, struct rls_desk *desk, bool are_refunds)
+{
+    struct weir_request *first = NULL, *last = NULL;
+    for (size_t i = 0; i < inquiry->count; i++) {
+        struct weir_request *request = &desk->requests[i];
+        if (inquiry->asked[i].is_refund != are_refunds)
+            continue;
+        request->also = NULL;
+        if (last == NULL)
+            first = request;
+        else
+            last->also = request;
+        last = request;
+    }
+    return first;
+}
+
+/* Keep what is to be given back, or say why it cannot be. */
+static void keep_refund(struct inquiry *inquiry, struct weir_request *first)
+{
+    struct worker *worker = inquiry->turn->conn->worker;
+    const struct weir_contract *contract = worker->server->contract;
+    struct weir_fault fault;
+    for (struct weir_request *request = first; request != NULL;
+         request = (struct weir_request *)(uintptr_t)request->also)
+        request->is_peek = false; /* of no hits nothing is given back */
+    if (first == NULL)
+        return;
+    if (weir_contract_validate(contract, first, &fault) != 0) {
+        fail(inquiry, RLS_INVALID, "is_negative_hits: the descriptor has a value that no limit counts");
+        return;
+    }
+    if (weir_contract_has_shared(contract) && weir_contract_shared(contract, first, &worker->shared) == 0
+        && worker->shared.count > 0) {
+        fail(inquiry, RLS_INVALID,
+             "is_negative_hits: limits of `scope: fleet` take hits back by POST /v1/refund alone");
+        return;
+    }
+    inquiry->refund = request_copy_new(first);
+    if (inquiry->refund == NULL)
+        fail(inquiry, RLS_UNDECIDED, "out of memory");
+}
+
+/* All are one: where one is refused nothing is asked, and nothing is given back. */
 static void ask_together(struct inquiry *inquiry, struct rls_desk *desk)
 {
-    for (size_t i = 0; i < inquiry->count; i++) {
+    const struct weir_request *first = chain(inquiry, desk, false);
+    for (size_t i = 0; i < inquiry->count; i++)
         if (desk->identities[i].refused != NULL)
             inquiry->refused |= UINT64_C(1) << i;
-        desk->requests[i].also = i + 1 < inquiry->count ? &desk->requests[i + 1] : NULL;
+    keep_refund(inquiry, chain(inquiry, desk, true));
+    if (inquiry->refused != 0 || inquiry->end != RLS_ANSWERED)
+        return;
+    if (first == NULL) {
+        give_back(inquiry, inquiry->turn->now);
+        return;
     }
-    inquiry->items[0].request = desk->requests[0];
-    if (inquiry->refused == 0)
-        ask(&inquiry->items[0]);
+    inquiry->items[0].request = *first;
+    ask(&inquiry->items[0]);
 }
 
 static void ask_apart(struct inquiry *inquiry, const struct rls_desk *desk)
@@ -334,13 +400,25 @@ static const char *why_no_limit(const struct rls_asked *asked)
     return NULL;
 }
 
+static const char *why_no_refund(const struct turn *turn, const struct rls_asked *asked)
+{
+    if (mode_of(turn) != NULL)
+        return "is_negative_hits: a refund is not allowed here, since a client could refill itself";
+    if (!turn->conn->worker->server->settings->rls_refunds)
+        return "is_negative_hits: a refund is not allowed here, since a client could refill itself; where your "
+               "proxies alone can "
+               "ask write `server: { rls-refunds: true }`";
+    return asked->has_limit ? "is_negative_hits: a limit that the descriptor brings takes nothing back" : NULL;
+}
+
 /* What this server does not do, or NULL. */
-static const char *why_not(const struct rls_call *call)
+static const char *why_not(const struct turn *turn, const struct rls_call *call)
 {
     for (size_t i = 0; i < call->count; i++) {
-        const char *why = call->asked[i].has_limit ? why_no_limit(&call->asked[i]) : NULL;
-        if (call->asked[i].is_refund)
-            return "is_negative_hits: a refund is not allowed here, since a client could refill itself";
+        const struct rls_asked *asked = &call->asked[i];
+        const char *why = asked->is_refund   ? why_no_refund(turn, asked)
+                          : asked->has_limit ? why_no_limit(asked)
+                                             : NULL;
         if (why != NULL)
             return why;
     }
@@ -353,7 +431,7 @@ void rls_start(struct turn *turn, const struct rls_call *call, weir_ns wait, rls
     struct rls_desk *desk = desk_of(worker);
     bool is_each = is_apart(turn);
     size_t item_count = is_each ? call->count : 1;
-    const char *why = why_not(call);
+    const char *why = why_not(turn, call);
     if (why != NULL) {
         done(turn, RLS_INVALID, why, NULL);
         return;

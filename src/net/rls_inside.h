@@ -49,6 +49,7 @@ struct inquiry {
     uint64_t refused; /* a bit for each descriptor that no limit accepts */
     size_t count;     /* of descriptors */
     struct rls_asked asked[WEIR_DESCRIPTORS_MAX];
+    struct request_copy *refund; /* what is given back when the others have passed; NULL: nothing */
     size_t item_count;
     struct item items[];
 };

@@ -135,6 +135,7 @@ void rls_finish(struct inquiry *inquiry)
     }
     for (size_t i = 0; i < inquiry->item_count; i++)
         free(inquiry->items[i].copy);
+    free(inquiry->refund);
     free(inquiry);
 }
 

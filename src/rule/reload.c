@@ -36,9 +36,9 @@ static bool same_server(const struct weir_contract_server *x, const struct weir_
                    && x->has_uids == y->has_uids && same_text(x->admin, y->admin)
                    && same_text(x->tokens, y->tokens) && same_text(x->tls_cert, y->tls_cert)
                    && same_text(x->tls_key, y->tls_key) && same_text(x->tls_client_ca, y->tls_client_ca)
-                   && x->auth_wait == y->auth_wait && x->log_format == y->log_format
-                   && x->proxy_doors == y->proxy_doors && x->socket_mode == y->socket_mode
-                   && x->connections_per_peer == y->connections_per_peer;
+                   && x->auth_wait == y->auth_wait && x->rls_refunds == y->rls_refunds
+                   && x->log_format == y->log_format && x->proxy_doors == y->proxy_doors
+                   && x->socket_mode == y->socket_mode && x->connections_per_peer == y->connections_per_peer;
     for (size_t i = 0; is_same && i < x->uid_count; i++)
         is_same = x->uids[i] == y->uids[i];
     return is_same;

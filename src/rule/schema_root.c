@@ -13,7 +13,7 @@
 struct server_reading {
     struct weir_contract_server *server;
     const char *admin, *tokens;
-    bool auth_wait;
+    bool auth_wait, rls_refunds;
     int log_format;
     unsigned proxy_doors, socket_mode;
     uint64_t connections_per_peer;
@@ -123,7 +123,8 @@ static const struct field server_fields[] = {
       .sentence = "who may connect to Unix sockets, as chmod writes it" },
     { "auth-wait", parse_boolean, "boolean", SERVER(auth_wait), .fallback = "false",
       .sentence = "whether clients of the auth doors may ask to wait" },
-    { "grpc", parse_later, "address", 0, .later = "gRPC", .sentence = "remove it; use http" },
+    { "rls-refunds", parse_boolean, "boolean", SERVER(rls_refunds), .fallback = "false",
+      .sentence = "whether calls of Envoy's rate limit service may give hits back" },
     { "log-format", parse_word, "word", SERVER(log_format), .words = log_words, .fallback = "logfmt",
       .sentence = "how lines of the log are written" },
     { "tls", parse_tls, "map", SERVER(tls),
@@ -154,6 +155,7 @@ void parse_server(struct load *load, const struct field *field, const struct nod
     load->server->admin = reading.admin;
     load->server->tokens = reading.tokens;
     load->server->auth_wait = reading.auth_wait;
+    load->server->rls_refunds = reading.rls_refunds;
     load->server->log_format = (enum weir_log_format)reading.log_format;
     load->server->proxy_doors = reading.proxy_doors;
     load->server->socket_mode = reading.socket_mode;
