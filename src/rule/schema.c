@@ -52,13 +52,6 @@ void schema_error(struct load *load, const char *field, const struct node *value
                     owner_text(&load->owner, " of ", &owner), text);
 }
 
-void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
-                  const char *cure)
-{
-    schema_error(load, field, value, cure, "is not in this version of weir yet: %s will come with a later one",
-                 later);
-}
-
 const char *node_scalar_problem(const struct node *node)
 {
     if (node->kind == NODE_SCALAR)
@@ -316,7 +309,8 @@ static void report_word(struct load *load, const struct field *field, const stru
                    word_name, field->words, count);
     const char *problem = node_scalar_problem(value);
     if (found != NULL) {
-        schema_later(load, field->name, value, found->later, cure);
+        schema_error(load, field->name, value, cure,
+                     "is not in this version of weir yet: %s will come with a later one", found->later);
     } else if (problem != NULL) {
         schema_error(load, field->name, value, cure, "%s", problem);
     } else {
@@ -381,11 +375,4 @@ void parse_attribute(struct load *load, const struct field *field, const struct 
     unsigned number = schema_attribute(load, field->name, value);
     if (number != ATTRIBUTE_NONE)
         *MEMBER(uint16_t, into, field) = (uint16_t)number;
-}
-
-void parse_later(struct load *load, const struct field *field, const struct node *value, void *into)
-{
-    (void)into;
-    if (value->kind != NODE_BAD)
-        schema_later(load, field->name, value, field->later, field->sentence);
 }

@@ -2,8 +2,8 @@
 /*
  * schema.h - fields as table rows: name, type, bounds, default, sentence; and one walker that reads a map by them.
  *
- * Unknown, missing and ill-typed fields are findings; the walker goes on, so that one run tells them all. A row of
- * a form that a later version brings is known too: it is refused by name instead of as unknown.
+ * Unknown, missing and ill-typed fields are findings; the walker goes on, so that one run tells them all. A word
+ * that a later version brings is known too: it is refused by name instead of as unknown.
  */
 #ifndef WEIR_RULE_SCHEMA_H
 #define WEIR_RULE_SCHEMA_H
@@ -54,7 +54,6 @@ struct field {
     size_t offset;            /* of its member in `into` */
     uint64_t min, max;        /* of integers; of lists, their length */
     const struct word *words; /* of parse_word, up to a NULL word */
-    const char *later;        /* the whole field belongs to a later version's this */
     bool is_required;
     const char *fallback; /* what holds when it is absent; NULL: nothing */
     const char *sentence; /* what it answers; also the cure when it is missing */
@@ -79,7 +78,6 @@ field_parse parse_word;      /* int */
 field_parse parse_rate;      /* struct rate */
 field_parse parse_duration;  /* weir_ns, of `min` to `max` ns */
 field_parse parse_attribute; /* uint16_t: the number of the attribute that it names */
-field_parse parse_later;     /* reports that there is no such thing yet */
 
 /* ---- Reporting --------------------------------------------------------------------------------------------- */
 
@@ -90,10 +88,6 @@ __attribute__((format(printf, 5, 6))) void schema_error(struct load *load, const
 
 /* "FIELD is missing for OWNER", with the field's sentence as the cure. */
 void schema_missing(struct load *load, const struct node *map, const struct field *field);
-
-/* The form exists, but not in this version: "lease of limit 'a': a budget shared by a fleet is not in this version of weir yet". */
-void schema_later(struct load *load, const char *field, const struct node *value, const char *later,
-                  const char *cure);
 
 /* NULL for a scalar that is not empty, else what is wrong: "is a list, not one value". */
 const char *node_scalar_problem(const struct node *node);
