@@ -5,9 +5,11 @@
 LABELS: slow
 """
 
+import contextlib
 import json
 import os
 import re
+import signal
 import sys
 import unittest
 
@@ -124,11 +126,12 @@ class Leases(CliTest):
                 self.assertEqual(" out=" in out, has_lease, out)
             self.assertEqual(len(self.objects(store)), 2)
             self.assertEqual(self.objects(store, "--limit", "everything")[0]["key"], {})
-            self.expect(["fleet", "keys", self.path, "--limit", "tenant-requests", "tenant=acme", "--reset"], YES,
-                        env={"WEIR_STORE": store.url})
-            shown = self.objects(store, "--limit", "tenant-requests", "tenant=acme")[0]
-            self.assertEqual((shown["out"], shown["granted"], shown["holders"]), (0, 0, []))
-            self.assertEqual(self.leases(store, "--limit", "tenant-requests")[1], "")
+            with self.still(fleet[0], store):
+                self.expect(["fleet", "keys", self.path, "--limit", "tenant-requests", "tenant=acme", "--reset"], YES,
+                            env={"WEIR_STORE": store.url})
+                shown = self.objects(store, "--limit", "tenant-requests", "tenant=acme")[0]
+                self.assertEqual((shown["out"], shown["granted"], shown["holders"]), (0, 0, []))
+                self.assertEqual(self.leases(store, "--limit", "tenant-requests")[1], "")
 
     def test_many_keys_of_a_cluster(self):
         with Cluster() as cluster, Fleet(LEASED, cluster.url, count=1) as fleet:
@@ -144,27 +147,39 @@ class Leases(CliTest):
             self.assertRegex(self.leases(cluster, "--limit", "tenant-requests", "tenant=tenant 7")[1],
                              r"\Atenant=tenant%207 limit=tenant-requests out=\d+ holders=1 .*\n  \S+ run=")
 
+    @contextlib.contextmanager
+    def still(self, server, store):
+        """The server says no more: each message of it changes the counts, and writes its label again."""
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(3):
+                store.command("PING")  # what it had said before is done by then
+            yield
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+
     def test_what_stands_there_may_be_anything(self):
         name = "weir:1:{tenant=%s}:tenant-requests:b:" + HOLDERS
         with Store() as store, Fleet(LEASED, store.url, count=1) as fleet:
             self.hold(fleet[0])
-            good = self.leases(store)[1]
-            store.command("SET", name % "text", "x")
-            store.command("HSET", name % "odd", "t", "x", "run", "y")
-            store.command("HSET", name % "a%ZZ", "t", "x")  # no name of ours
-            store.command("SET", "weir:1:{x}:tenant-requests:c" + HOLDERS, "x")
-            status, out, err = self.leases(store)
-            self.assertEqual(out.splitlines()[0], good.splitlines()[0])
-            self.assertEqual(len(out.splitlines()), 2)
-            for tenant in ("text", "odd"):
-                self.assertRegex(err, r"(?m)^weir fleet leases: weir:1:\{tenant=%s\}:tenant-requests:b:: " % tenant)
+            with self.still(fleet[0], store):
+                good = self.leases(store)[1]
+                store.command("SET", name % "text", "x")
+                store.command("HSET", name % "odd", "t", "x", "run", "y")
+                store.command("HSET", name % "a%ZZ", "t", "x")  # no name of ours
+                store.command("SET", "weir:1:{x}:tenant-requests:c" + HOLDERS, "x")
+                status, out, err = self.leases(store)
+                self.assertEqual(out.splitlines()[0], good.splitlines()[0])
+                self.assertEqual(len(out.splitlines()), 2)
+                for tenant in ("text", "odd"):
+                    self.assertRegex(err, r"(?m)^weir fleet leases: weir:1:\{tenant=%s\}:tenant-requests:b:: " % tenant)
 
-            # A label is what a client of the store wrote: it cannot disturb a terminal or a line.
-            run, record = next((field, value) for field, value in zip(*[iter(store.command("HGETALL", name % "acme"))] * 2)
-                               if field != b"t")
-            label = len(record) - 57
-            store.command("HSET", name % "acme", run, record[:-label] + b"a b\x1b[2J\n" + b"c" * 40)
-            self.assertRegex(self.leases(store)[1], r"(?m)^  a\?b\?\[2J\?c{40} run=%s left=" % run.decode())
+                # A label is what a client of the store wrote: it cannot disturb a terminal or a line.
+                run, record = next((field, value) for field, value in zip(*[iter(store.command("HGETALL", name % "acme"))] * 2)
+                                   if field != b"t")
+                label = len(record) - 57
+                store.command("HSET", name % "acme", run, record[:-label] + b"a b\x1b[2J\n" + b"c" * 40)
+                self.assertRegex(self.leases(store)[1], r"(?m)^  a\?b\?\[2J\?c{40} run=%s left=" % run.decode())
 
     def test_a_store_that_is_away(self):
         port = free_port()
