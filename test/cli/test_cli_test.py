@@ -86,8 +86,8 @@ class Test(CliTest):
     def test_doors_are_for_the_test_build(self):
         self.expect(["test", "--door", "http", "t.test.yaml"], WRONG, "",
                     "weir test: --door: there is no such option; see 'weir test -h'\n")
-        self.expect(["test", "--door", "grpc", "t.test.yaml"], WRONG, "",
-                    "weir test: --door grpc: there are http and resp\n", program=HOOKED)
+        self.expect(["test", "--door", "tcp", "t.test.yaml"], WRONG, "",
+                    "weir test: --door tcp: there are http, resp and grpc\n", program=HOOKED)
 
 
 class Explain(CliTest):
