@@ -12,8 +12,16 @@
  *
  * Nothing here allocates. The stack holds some 60 KB: values, keys and asks of at most 64 limits.
  */
+#include <sched.h>
+#include <time.h>
+
 #include "rule/shared.h"
 #include "rule/throttle.h"
+
+/* Looks in a row, and then with the processor given up in between; from there on it is given up for NAP ns. */
+#define LOOKS_AT_ONCE 8
+#define LOOKS_AWAKE 64
+#define NAP 50000
 
 /* ---- Answers that no limit gives ------------------------------------------------------------------------------------ */
 
@@ -153,6 +161,15 @@ int decide_questions(const struct asking *asking, const struct questions *questi
     return 0;
 }
 
+void decide_pause(unsigned looks)
+{
+    static const struct timespec nap = { .tv_nsec = NAP };
+    if (looks >= LOOKS_AWAKE)
+        (void)nanosleep(&nap, NULL); /* cut short by a signal it is short, too */
+    else if (looks >= LOOKS_AT_ONCE)
+        (void)sched_yield(); /* never fails on Linux */
+}
+
 void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *out)
 {
     *out = (struct weir_answer){ .limits = rules->limits };
@@ -196,6 +213,7 @@ static int decide(const struct weir_contract *contract, struct asking asking,
             own_hide(out, asking.rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
+        decide_pause(looks);
     }
     decide_nothing(asking.rules, asking.now, out);
     return 0;

@@ -8,12 +8,10 @@
 /*
  * A reload puts the limiter's set in force an instant before the rules. A settlement in that instant may already have
  * converted a key, and then only the new rules can decide; they are there after some ns, unless the reloading thread was
- * suspended just there. Beyond this many looks the answer is that we cannot decide.
+ * suspended just there: then decide_pause() lets it run. Beyond this many looks, a tenth of a second, the answer is that we
+ * cannot decide.
  */
 #define LOOKS_MAX 1000
-
-/* A queue belongs to the set in force, so unlike a decision every start finds out about a reload that is half done. */
-#define LOOKS_BEFORE_YIELD 8
 
 /* One call. */
 struct asking {
@@ -70,6 +68,9 @@ void answer_insert(struct weir_answer *out, const struct weir_decision *decision
 
 /* A decision for each question becomes one for each who asked it. */
 void answer_spread(const struct questions *questions, struct weir_answer *out);
+
+/* Between two looks: nothing at first, then the processor is given up, and then for some time. */
+void decide_pause(unsigned looks);
 
 /* The answer after LOOKS_MAX looks. */
 void decide_nothing(const struct rules *rules, weir_ns now, struct weir_answer *out);

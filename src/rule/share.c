@@ -2,7 +2,6 @@
 /* share.c - the limiter of shares: made with the first limit that has one, changed with each reload, asked while a store is away. */
 #include "rule/share.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -389,8 +388,7 @@ void share_decide(const struct weir_contract *contract, const struct weir_shared
     for (unsigned looks = 0; looks < LOOKS_MAX; looks++) {
         if (decide_once(contract, shared, answered, outages, is_peek, now, each) == 0)
             return;
-        if (looks >= LOOKS_BEFORE_YIELD)
-            (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
+        decide_pause(looks);
     }
     for (size_t i = 0; i < shared->count; i++)
         if ((answered & question_bit(i)) != 0)

@@ -7,8 +7,6 @@
  */
 #include "rule/shared.h"
 
-#include <sched.h>
-
 #include "rule/share.h"
 #include "rule/size.h"
 #include "rule/throttle.h"
@@ -191,8 +189,7 @@ int weir_contract_begin(const struct weir_contract *contract, const struct weir_
             own_hide(out, rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
-        if (looks >= LOOKS_BEFORE_YIELD)
-            (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
+        decide_pause(looks);
     }
     shared->count = 0;
     decide_nothing(rules, now, out);

@@ -9,11 +9,9 @@
  * A hidden limit has one period, hence one for each unit of Envoy's rate limit service. Of other periods (a multiple of a unit) there is no
  * end: those are GCRA in nanoseconds, as CL.THROTTLE, in which what was used is a length of time.
  */
-#include <sched.h>
-
 #include "rule/throttle.h"
 
-#define LOOKS_MAX 64
+#include "rule/decide.h"
 
 static const struct {
     const char *name;
@@ -92,7 +90,7 @@ int weir_contract_throttle(const struct weir_contract *contract, const void *key
             out->limit = WEIR_NO_LIMIT;
         if (error != WEIR_ERR_CHANGED)
             return error;
-        (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
+        decide_pause(looks);
     }
     *out = (struct weir_decision){ .outcome = WEIR_REFUSED,
                                    .policy = WEIR_POLICY_CLOSED,

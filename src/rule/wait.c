@@ -9,8 +9,6 @@
  * A waiter outlives reloads, and its answer is in the words of the contract in force when it is read: limits have other
  * numbers then, stand in another order, or are gone.
  */
-#include <sched.h>
-
 #include "rule/shared.h"
 #include "rule/throttle.h"
 
@@ -119,8 +117,7 @@ int weir_contract_wait(const struct weir_contract *contract, const struct weir_r
             own_hide(out, rules->limit_count);
         if (error != WEIR_ERR_CHANGED)
             return error;
-        if (looks >= LOOKS_BEFORE_YIELD)
-            (void)sched_yield(); /* to the thread that reloads; never fails on Linux */
+        decide_pause(looks); /* a queue belongs to the set in force: unlike a decision every start finds out */
     }
     decide_nothing(rules, now, out);
     wait_end_empty(waiter, &out->decision);
