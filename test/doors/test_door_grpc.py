@@ -243,6 +243,28 @@ class Waits(unittest.TestCase):
             self.assertTrue(time.monotonic() - began < 10)
 
 
+class Deadline(unittest.TestCase):
+    def test_it_passes_in_the_queue(self):
+        """A turn that was to come in time is put off by a reload: the call ends at its deadline, undecided by its own words."""
+        def at(second, *more):
+            return [('weir-now', str(round(second * 10**9))), *more]
+        with Grpc(CONTRACT, hooked=True) as server, server.open() as h2:
+            self.assertEqual(h2.ask(SHOULD_RATE_LIMIT, slow(), at(1)).overall, OK)
+            stream = h2.begin(SHOULD_RATE_LIMIT, slow(), at(1, *waits(20000), ('grpc-timeout', '5S')))
+            self.assertEqual(h2.ask(SHOULD_RATE_LIMIT, slow('other'), at(1.5)).overall, OK)
+            self.assertFalse(h2.replies[stream].is_over)
+            with open(server.contract, 'w') as file:
+                file.write(CONTRACT.replace('rate: 1/s, burst: 1, wait', 'rate: 1/h, burst: 1, wait'))
+            reply = server.ask('POST', '/v1/reload', headers=[('Weir-Now', str(1_600_000_000))], unix='admin.sock')
+            self.assertEqual(reply.status, 200)
+            self.assertEqual(h2.ask(SHOULD_RATE_LIMIT, slow('third'), at(5.9)).overall, OK)
+            self.assertFalse(h2.replies[stream].is_over)
+            self.assertEqual(h2.ask(SHOULD_RATE_LIMIT, slow('fourth'), at(6)).overall, OK)
+            late = h2.wait(stream)
+            self.assertEqual(late.code, DEADLINE_EXCEEDED)
+            self.assertIn('deadline', late.words)
+
+
 class Late(unittest.TestCase):
     """With a decider that answers later and in any order."""
 
